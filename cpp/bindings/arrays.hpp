@@ -1,0 +1,173 @@
+// Arguments of a call as plain arrays: borrowed where they are contiguous int64 / float64 already,
+// converted where that is safe, and a TypeError or ValueError that names the argument elsewhere.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace rpa {
+
+namespace py = pybind11;
+
+inline std::string repr(const py::object& value) { return py::repr(value).cast<std::string>(); }
+
+// "masses[3] is nan: expected ..."; without the position for a scalar.
+inline std::string complaint(const char* name, std::int64_t position, bool scalar,
+                             const std::string& got, const std::string& expected) {
+  const std::string at = scalar ? "" : "[" + std::to_string(position) + "]";
+  return name + at + " is " + got + ": expected " + expected;
+}
+
+// A batch of T (int64 or float64) that lives as long as this object.
+template <class T>
+class Batch {
+ public:
+  Batch(py::handle value, const char* name) : name_(name) {
+    if (is_plain_array(value)) {
+      borrow(py::reinterpret_borrow<py::array>(value));
+    } else if (!read_scalar(value.ptr())) {
+      convert(value);
+    }
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  const T* data() const { return scalar_ ? &value_ : data_; }
+  std::int64_t size() const { return size_; }
+  bool scalar() const { return scalar_; }
+  const char* name() const { return name_; }
+
+  std::string complain(std::int64_t position, const std::string& expected) const {
+    return complaint(name_, position, scalar_, repr(py::cast(data()[position])), expected);
+  }
+
+ private:
+  static constexpr bool integer = std::is_same_v<T, std::int64_t>;
+
+  static bool is_plain_array(py::handle value) {
+    using api = py::detail::npy_api;
+    constexpr int wanted = api::NPY_ARRAY_C_CONTIGUOUS_ | api::NPY_ARRAY_ALIGNED_;
+    if (!py::isinstance<py::array>(value)) return false;
+    const auto array = py::reinterpret_borrow<py::array>(value);
+    return array.ndim() == 1 && (array.flags() & wanted) == wanted &&
+           array.dtype().num() == py::dtype::num_of<T>() && array.dtype().byteorder() == '=';
+  }
+
+  void borrow(py::array array) {
+    data_ = static_cast<const T*>(array.data());
+    size_ = array.size();
+    owner_ = std::move(array);
+  }
+
+  void set_scalar(T value) {
+    value_ = value;
+    size_ = 1;
+    scalar_ = true;
+  }
+
+  // Python's own numbers, without a detour over NumPy.
+  bool read_scalar(PyObject* value) {
+    if constexpr (!integer) {
+      if (PyFloat_Check(value)) {
+        set_scalar(PyFloat_AS_DOUBLE(value));
+        return true;
+      }
+    }
+    if (!PyLong_CheckExact(value)) return false;
+    if constexpr (integer) {
+      int overflow = 0;
+      const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+      if (overflow != 0) {
+        throw py::index_error(complaint(name_, 0, true,
+                                        repr(py::reinterpret_borrow<py::object>(value)),
+                                        "an index of the tree"));
+      }
+      set_scalar(number);
+    } else {
+      const double number = PyLong_AsDouble(value);
+      if (number == -1.0 && PyErr_Occurred()) {
+        PyErr_Clear();
+        throw py::value_error(std::string(name_) + " is an integer too large for float64");
+      }
+      set_scalar(number);
+    }
+    return true;
+  }
+
+  void convert(py::handle value) {
+    const py::array array = as_array(value);
+    const char kind = array.dtype().kind();
+    const bool real = kind == 'i' || kind == 'u' || kind == 'f';
+    // An empty list becomes an empty float array, so emptiness excuses the kind.
+    if (!real || (integer && kind == 'f' && array.size() != 0)) {
+      throw py::type_error(std::string(name_) + " has dtype " + repr(array.dtype()) +
+                           ": expected " + (integer ? "integers" : "real numbers"));
+    }
+    if (array.ndim() > 1) {
+      throw py::value_error(std::string(name_) + " has shape " + repr(array.attr("shape")) +
+                            ": expected one dimension or a scalar");
+    }
+    if (integer && kind == 'u') reject_wrapping(array);
+    // A fresh copy is aligned and in native byte order.
+    const auto copy = array.attr("astype")(py::dtype::of<T>(), "C").template cast<py::array>();
+    if (copy.ndim() == 0) {
+      set_scalar(*static_cast<const T*>(copy.data()));
+    } else {
+      borrow(copy);
+    }
+  }
+
+  py::array as_array(py::handle value) const {
+    try {
+      return py::module_::import("numpy").attr("asarray")(value);
+    } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) throw;
+      throw py::type_error(std::string(name_) + " cannot be read as an array: " +
+                           py::str(error.value()).cast<std::string>());
+    }
+  }
+
+  // Unsigned values past int64 would wrap to negative indices, and be reported as such.
+  void reject_wrapping(const py::array& array) const {
+    const auto wide = array.attr("astype")("uint64", "C").template cast<py::array>();
+    const auto* values = static_cast<const std::uint64_t*>(wide.data());
+    for (std::int64_t j = 0; j < wide.size(); ++j) {
+      if (values[j] > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        throw py::index_error(complaint(name_, j, array.ndim() == 0, std::to_string(values[j]),
+                                        "an index of the tree"));
+      }
+    }
+  }
+
+  const char* name_;
+  py::object owner_;
+  const T* data_ = nullptr;
+  std::int64_t size_ = 0;
+  bool scalar_ = false;
+  T value_{};
+};
+
+using Indices = Batch<std::int64_t>;
+using Values = Batch<double>;
+
+// A new array for results, or, for a scalar call, one slot.
+template <class T>
+class Result {
+ public:
+  Result(std::int64_t size, bool scalar) : scalar_(scalar) {
+    if (!scalar) array_ = py::array_t<T>(size);
+  }
+  T* data() { return scalar_ ? &value_ : array_.mutable_data(); }
+  py::object take() { return scalar_ ? py::cast(value_) : py::object(std::move(array_)); }
+
+ private:
+  bool scalar_;
+  T value_{};
+  py::array_t<T> array_;
+};
+
+}  // namespace rpa

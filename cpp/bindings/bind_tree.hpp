@@ -1,0 +1,210 @@
+// One Python class per kind of tree, registered by one template: validate everything, then take
+// the tree's lock, release the GIL where the work is worth it, and call the core.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <mutex>
+#include <string>
+
+#include "arrays.hpp"
+#include "tree.hpp"
+#include "validate.hpp"
+
+namespace rpa {
+
+namespace py = pybind11;
+
+// Below this many elements a call ends before handing over the GIL would pay.
+inline constexpr std::int64_t gil_threshold = 4096;
+
+// Runs `work` under the tree's lock. The lock is never waited for while the GIL is held, and it
+// is given up before the GIL is taken again.
+template <class Node, class Work>
+void locked(const Tree<Node>& tree, std::int64_t size, Work work) {
+  std::unique_lock lock(tree.mutex(), std::defer_lock);
+  if (size < gil_threshold && lock.try_lock()) {
+    work();
+    return;
+  }
+  py::gil_scoped_release release;
+  lock.lock();
+  work();
+  lock.unlock();
+}
+
+// What this kind of tree calls the numbers in it and the ones it looks up, and which it takes.
+template <class Node>
+struct Names {
+  static constexpr const char* values = "values";
+  static constexpr const char* lookup = "prefixsum";
+};
+template <>
+struct Names<PairNode> {
+  static constexpr const char* values = "masses";
+  static constexpr const char* lookup = "masses";
+};
+
+inline std::string number(double value) { return repr(py::float_(value)); }
+
+inline void check_indices(const Indices& indices, std::int64_t capacity) {
+  const std::int64_t at = first_bad_index(indices.data(), indices.size(), capacity);
+  if (at >= 0) {
+    throw py::index_error(
+        indices.complain(at, "0 <= index < " + std::to_string(capacity) + ", the capacity"));
+  }
+}
+
+inline void check_same_length(const Indices& indices, const Values& values) {
+  if (indices.size() == values.size() && indices.scalar() == values.scalar()) return;
+  const auto length = [](const auto& batch) {
+    return batch.scalar() ? "a scalar" : "of length " + std::to_string(batch.size());
+  };
+  throw py::value_error(std::string(indices.name()) + " is " + length(indices) + " and " +
+                        values.name() + " is " + length(values) + ": expected equal lengths");
+}
+
+// Masses are checked; the single trees take any float, as RLlib's do.
+template <class Node>
+void check_values(const Tree<Node>& tree, const Values& values) {
+  if constexpr (std::is_same_v<Node, PairNode>) {
+    const double limit = mass_limit(tree.padded());
+    const std::int64_t at = first_bad_mass(values.data(), values.size(), limit);
+    if (at >= 0) {
+      throw py::value_error(values.complain(
+          at, "a finite mass >= 0 and <= " + number(limit) + " (sums must stay finite)"));
+    }
+  }
+}
+
+template <class Node>
+void update(Tree<Node>& tree, py::handle indices_arg, py::handle values_arg) {
+  const Indices indices(indices_arg, "indices");
+  const Values values(values_arg, Names<Node>::values);
+  check_same_length(indices, values);
+  check_indices(indices, tree.capacity());
+  check_values(tree, values);
+  locked(tree, indices.size(), [&] { tree.update(indices.data(), values.data(), indices.size()); });
+}
+
+template <class Node>
+py::object find_prefixsum(const Tree<Node>& tree, py::handle masses_arg) {
+  const Values masses(masses_arg, Names<Node>::lookup);
+  const std::int64_t at =
+      first_bad_mass(masses.data(), masses.size(), std::numeric_limits<double>::max());
+  if (at >= 0) throw py::value_error(masses.complain(at, "a finite number >= 0"));
+  Result<std::int64_t> found(masses.size(), masses.scalar());
+  std::int64_t* out = found.data();
+  bool empty = false;
+  locked(tree, masses.size(), [&] {
+    empty = masses.size() > 0 && tree.root().sum == 0.0;
+    if (!empty) tree.find_prefixsum(masses.data(), out, masses.size());
+  });
+  if (empty) {
+    throw py::value_error(std::string("find_prefixsum(") + masses.name() +
+                          ") on a tree whose sum is 0.0: expected at least one leaf with mass");
+  }
+  return found.take();
+}
+
+template <class Node>
+py::object read(const Tree<Node>& tree, py::handle indices_arg) {
+  const Indices indices(indices_arg, "indices");
+  check_indices(indices, tree.capacity());
+  Result<double> values(indices.size(), indices.scalar());
+  double* out = values.data();
+  locked(tree, indices.size(), [&] { tree.read(indices.data(), out, indices.size()); });
+  return values.take();
+}
+
+template <class Node>
+py::array_t<double> read_all(const Tree<Node>& tree) {
+  py::array_t<double> values(tree.capacity());
+  double* out = values.mutable_data();
+  locked(tree, tree.capacity(), [&] { tree.read_all(out); });
+  return values;
+}
+
+template <class Node>
+py::array_t<double> read_nodes(const Tree<Node>& tree) {
+  py::array_t<double> values(2 * tree.padded());
+  double* out = values.mutable_data();
+  locked(tree, 2 * tree.padded(), [&] { tree.read_nodes(out); });
+  return values;
+}
+
+template <class Node>
+void assign(Tree<Node>& tree, py::handle values_arg) {
+  const Values values(values_arg, "leaves");
+  if (values.scalar() || values.size() > tree.capacity()) {
+    throw py::value_error("leaves " +
+                          (values.scalar() ? std::string("is a scalar")
+                                           : "has length " + std::to_string(values.size())) +
+                          ": expected an array of at most " + std::to_string(tree.capacity()) +
+                          " values, the capacity");
+  }
+  check_values(tree, values);
+  locked(tree, tree.capacity(), [&] { tree.assign(values.data(), values.size()); });
+}
+
+template <class Node>
+double reduce(const Tree<Node>& tree, std::int64_t start, std::int64_t end) {
+  if (start < 0 || end < 0 || start > tree.capacity() || end > tree.capacity()) {
+    throw py::index_error("the range is [" + std::to_string(start) + ", " + std::to_string(end) +
+                          "): expected 0 <= start and end <= " + std::to_string(tree.capacity()) +
+                          ", the capacity");
+  }
+  double result = 0.0;
+  locked(tree, 1, [&] { result = leaf_value(tree.reduce(start, end)); });
+  return result;
+}
+
+template <class Node>
+double root_min(const Tree<Node>& tree) {
+  double result = 0.0;
+  locked(tree, 1, [&] { result = min_of_key(tree.root().min_key); });
+  return result;
+}
+
+template <class Node>
+double root_sum(const Tree<Node>& tree) {
+  double result = 0.0;
+  locked(tree, 1, [&] { result = tree.root().sum; });
+  return result;
+}
+
+template <class Node>
+std::unique_ptr<Tree<Node>> make_tree(std::int64_t capacity) {
+  if (capacity < 1 || capacity > Tree<Node>::max_capacity) {
+    throw py::value_error(
+        "capacity is " + std::to_string(capacity) +
+        ": expected 1 <= capacity <= " + std::to_string(Tree<Node>::max_capacity));
+  }
+  return std::make_unique<Tree<Node>>(capacity);
+}
+
+template <class Node>
+void register_tree(py::module_& module, const char* name) {
+  using T = Tree<Node>;
+  py::class_<T> cls(module, name, py::is_final());
+  cls.def(py::init(&make_tree<Node>), py::arg("capacity"))
+      .def_property_readonly("capacity", &T::capacity)
+      .def_property_readonly("nbytes", &T::bytes)
+      .def("__len__", &T::capacity)
+      .def("__getitem__", &read<Node>, py::arg("indices"))
+      .def("update", &update<Node>, py::arg("indices"), py::arg(Names<Node>::values))
+      .def("assign", &assign<Node>, py::arg("leaves"))
+      .def("leaves", &read_all<Node>);
+  if constexpr (has_sum<Node>) {
+    cls.def("find_prefixsum", &find_prefixsum<Node>, py::arg(Names<Node>::lookup));
+  }
+  if constexpr (std::is_same_v<Node, PairNode>) {
+    cls.def("sum", &root_sum<Node>).def("min", &root_min<Node>);
+  } else {
+    cls.def("reduce", &reduce<Node>, py::arg("start"), py::arg("end"))
+        .def("nodes", &read_nodes<Node>);
+  }
+}
+
+}  // namespace rpa

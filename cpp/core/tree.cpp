@@ -1,0 +1,89 @@
+#include "tree.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "descend.hpp"
+#include "dispatch.hpp"
+
+namespace rpa {
+
+template <class Node>
+Tree<Node>::Tree(std::int64_t capacity)
+    : capacity_(capacity),
+      padded_(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(capacity)))),
+      nodes_(2 * padded_) {
+  if constexpr (!zero_is_empty<Node>) {
+    std::fill_n(nodes_.data(), 2 * padded_, identity<Node>());
+  }
+}
+
+template <class Node>
+void Tree<Node>::update(const std::int64_t* indices, const double* values, std::int64_t n,
+                        UpdateAlgorithm algorithm) {
+  if (n == 0) return;
+  if (algorithm == UpdateAlgorithm::automatic) algorithm = choose_update(n, padded_);
+  Node* nodes = nodes_.data();
+  switch (algorithm) {
+    case UpdateAlgorithm::rebuild:
+      update_rebuild(nodes, padded_, indices, values, n);
+      break;
+    case UpdateAlgorithm::touched:
+      if (static_cast<std::int64_t>(scratch_.size()) < n) scratch_.resize(n);
+      update_touched(nodes, padded_, indices, values, n, scratch_.data());
+      break;
+    default:
+      update_per_element(nodes, padded_, indices, values, n);
+  }
+}
+
+template <class Node>
+void Tree<Node>::find_prefixsum(const double* masses, std::int64_t* indices, std::int64_t n) const {
+  if constexpr (has_sum<Node>) descend(nodes_.data(), padded_, masses, indices, n);
+}
+
+template <class Node>
+Node Tree<Node>::reduce(std::int64_t start, std::int64_t end) const {
+  const Node* nodes = nodes_.data();
+  Node result = identity<Node>();
+  // The leaves past the capacity are empty; with them the whole range is one node.
+  std::int64_t first = padded_ + start;
+  std::int64_t last = padded_ + (end == capacity_ ? padded_ : end);
+  for (; first < last; first /= 2, last /= 2) {
+    if (first % 2 == 1) result = combine(result, nodes[first++]);
+    if (last % 2 == 1) result = combine(result, nodes[--last]);
+  }
+  return result;
+}
+
+template <class Node>
+void Tree<Node>::read(const std::int64_t* indices, double* values, std::int64_t n) const {
+  const Node* leaves = nodes_.data() + padded_;
+  for (std::int64_t j = 0; j < n; ++j) values[j] = leaf_value(leaves[indices[j]]);
+}
+
+template <class Node>
+void Tree<Node>::read_all(double* values) const {
+  const Node* leaves = nodes_.data() + padded_;
+  for (std::int64_t j = 0; j < capacity_; ++j) values[j] = leaf_value(leaves[j]);
+}
+
+template <class Node>
+void Tree<Node>::assign(const double* values, std::int64_t n) {
+  Node* leaves = nodes_.data() + padded_;
+  for (std::int64_t j = 0; j < n; ++j) leaves[j] = make_leaf<Node>(values[j]);
+  std::fill(leaves + n, leaves + capacity_, identity<Node>());
+  combine_levels(nodes_.data(), padded_ / 2);
+}
+
+template <class Node>
+void Tree<Node>::read_nodes(double* values) const {
+  const Node* nodes = nodes_.data();
+  for (std::int64_t i = 0; i < 2 * padded_; ++i) values[i] = leaf_value(nodes[i]);
+}
+
+template class Tree<PairNode>;
+template class Tree<SumNode>;
+template class Tree<MinNode>;
+
+}  // namespace rpa
