@@ -1,0 +1,148 @@
+"""Growing columns of rows: one array per leaf of a nested observation, action or output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.structures import Layout, flatten, layout_of, unflatten
+
+Rows = NDArray[np.int32]
+
+_STORED_KINDS = "biufcO"
+
+
+def as_leaf(values: Any, what: str, length: int) -> np.ndarray:
+    """`values` as an array of `length` items; what is not numeric becomes an object array.
+
+    Raises:
+        ValueError: If there are not `length` items.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:  # ragged: every item is kept as an object
+        array = np.empty(len(values), object)
+        array[:] = values
+    if array.dtype.kind not in _STORED_KINDS:
+        array = array.astype(object)
+    if array.ndim == 0 or len(array) != length:
+        got = "a scalar" if array.ndim == 0 else f"{len(array)} items"
+        raise ValueError(f"{what}: got {got}, expected {length} items")
+    return array
+
+
+class Prepared(NamedTuple):
+    """Checked values, ready to be written: one array per leaf."""
+
+    layout: Layout
+    leaves: list[np.ndarray]
+
+    def without(self, positions: Sequence[int]) -> Prepared:
+        """These values without the items at `positions`."""
+        if not positions:
+            return self
+        if positions == [0]:
+            return Prepared(self.layout, [leaf[1:] for leaf in self.leaves])
+        return Prepared(self.layout, [np.delete(leaf, positions, axis=0) for leaf in self.leaves])
+
+
+class Column:
+    """One nested quantity of every row, kept as one growing array per leaf.
+
+    Nesting, shapes and dtypes are those of the first values written. A wider dtype later widens
+    the column (no value is ever rounded); another shape or nesting is an error.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.layout: Layout = None
+        self.leaves: list[np.ndarray] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated (what object columns point to is not counted)."""
+        return sum(leaf.nbytes for leaf in self.leaves)
+
+    def prepare(self, structs: Sequence[Any], lengths: Sequence[int]) -> Prepared:
+        """Checks `structs` against the column and joins them.
+
+        Args:
+            structs: Nested values, `lengths[i]` items in every leaf of `structs[i]`.
+            lengths: The number of items of each.
+
+        Raises:
+            ValueError: If nesting, length or item shape differ from what the column holds.
+        """
+        layout = self.layout if self.leaves else layout_of(structs[0])
+        pieces = [
+            [as_leaf(leaf, self.name, length) for leaf in flatten(struct, layout, self.name)]
+            for struct, length in zip(structs, lengths, strict=True)
+        ]
+        for leaf, expected in zip(zip(*pieces, strict=True), self.leaves or pieces[0], strict=True):
+            for piece in leaf:
+                if piece.shape[1:] != expected.shape[1:]:
+                    raise ValueError(
+                        f"{self.name}: got items of shape {piece.shape[1:]}, "
+                        f"expected {expected.shape[1:]}"
+                    )
+        if len(pieces) == 1:
+            return Prepared(layout, pieces[0])
+        return Prepared(layout, [np.concatenate(leaf) for leaf in zip(*pieces, strict=True)])
+
+    def write(self, rows: Rows, values: Prepared, num_rows_allocated: int) -> None:
+        """Writes `values` at `rows`; the first write makes arrays of `num_rows_allocated` rows."""
+        if not self.leaves:
+            self.layout = values.layout
+            self.leaves = [
+                np.zeros((num_rows_allocated, *leaf.shape[1:]), leaf.dtype)
+                for leaf in values.leaves
+            ]
+        for i, leaf in enumerate(values.leaves):
+            if leaf.dtype != self.leaves[i].dtype:
+                widest = np.promote_types(leaf.dtype, self.leaves[i].dtype)
+                self.leaves[i] = self.leaves[i].astype(widest, copy=False)
+            self.leaves[i][rows] = leaf
+
+    def reserve(self, num_rows: int) -> None:
+        """Grows every leaf to `num_rows` rows, in place where the allocator can."""
+        for leaf in self.leaves:
+            leaf.resize((num_rows, *leaf.shape[1:]), refcheck=False)
+
+    def clear(self, rows: Rows) -> None:
+        """Drops the references that object leaves hold at `rows`."""
+        for leaf in self.leaves:
+            if leaf.dtype == object:
+                leaf[rows] = None
+
+    def take(self, rows: Rows) -> Any:
+        """The nested values at `rows`, copied: leaves of shape (len(rows), ...)."""
+        return unflatten([leaf.take(rows, axis=0) for leaf in self.leaves], self.layout)
+
+
+class OptionalColumn(Column):
+    """A column that not every row has a value in."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.present = np.zeros(0, np.bool_)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self.present.nbytes
+
+    def write(self, rows: Rows, values: Prepared, num_rows_allocated: int) -> None:
+        super().write(rows, values, num_rows_allocated)
+        if len(self.present) < num_rows_allocated:
+            self.present.resize(num_rows_allocated, refcheck=False)
+        self.present[rows] = True
+
+    def reserve(self, num_rows: int) -> None:
+        super().reserve(num_rows)
+        self.present.resize(num_rows, refcheck=False)
+
+    def clear(self, rows: Rows) -> None:
+        super().clear(rows)
+        self.present[rows] = False

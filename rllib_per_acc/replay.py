@@ -1,0 +1,346 @@
+"""PrioritizedReplay: the store and the sampler together, without Ray and RLlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.activity import Activity
+from rllib_per_acc.columns import Rows
+from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.replay_options import (
+    BetaSchedule,
+    NStep,
+    ReplayOptions,
+    beta_at,
+    n_step_range,
+    positive_int,
+)
+from rllib_per_acc.sampling import Floats, PrioritySampler, checked_priorities, checked_weight
+from rllib_per_acc.transitions import TransitionStore
+
+_MAX_ROUNDS = 64
+"""Rounds of redrawing before the rows that can serve are looked for one by one."""
+
+
+class RowHandle(NamedTuple):
+    """Names rows as they were when sampled, so that a late priority cannot hit newer ones.
+
+    Attributes:
+        rows: Row numbers, int32 of shape (B,).
+        generations: The generation each row had, uint32 of shape (B,).
+        incarnation: Of the replay that the rows are in.
+    """
+
+    rows: Rows
+    generations: NDArray[np.uint32]
+    incarnation: int
+
+
+class ReplayClient(Protocol):
+    """What adapters need of a replay, wherever it lives."""
+
+    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+        """Stores chunks of episodes; see `PrioritizedReplay.add`."""
+
+    def sample(self, num_items: int, **options: Any) -> ReplayBatch:
+        """Draws transitions; see `PrioritizedReplay.sample`."""
+
+    def update(self, handle: Any, priorities: Any) -> None:
+        """Gives the rows of a batch new priorities; called by `ReplayBatch.update`."""
+
+    def take_activity(self) -> Activity:
+        """What happened since the last call."""
+
+    def info(self) -> dict[str, Any]:
+        """Counters; see `PrioritizedReplay.info`."""
+
+    def get_priorities(self) -> dict[str, np.ndarray]:
+        """The mass of every stored step; see `PrioritizedReplay.get_priorities`."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on, as copies."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from a state."""
+
+
+class ReplayBatch:
+    """Sampled transitions in columns of B items; those that end an episode come last.
+
+    Attributes:
+        columns: `observations`, `actions`, `next_observations` (nested arrays), `rewards`
+            (float64), `terminateds`, `truncateds` (bool), `t`, `n_step` (int64), `weights`
+            (float64), and where asked for `infos`, `next_infos` (object arrays) and
+            `extra_model_outputs` (nested arrays by name).
+        handle: Names the rows for `update`.
+    """
+
+    def __init__(self, columns: dict[str, Any], handle: Any, client: ReplayClient | None) -> None:
+        self.columns = columns
+        self.handle = handle
+        self._client = client
+        self._updated = False
+
+    def __len__(self) -> int:
+        return len(self.columns["rewards"])
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["columns"][name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}") from None
+
+    def update(self, priorities: Any) -> None:
+        """Sends new priorities (absolute TD errors), one for each item, once for each batch.
+
+        Args:
+            priorities: Numbers of shape (B,). Rows evicted since are skipped and counted.
+
+        Raises:
+            RuntimeError: If the batch has been updated before.
+            TypeError: If the priorities are not real numbers.
+            ValueError: If their number is wrong, or one is NaN or infinite.
+        """
+        if self._updated:
+            raise RuntimeError("priorities: got a second update of one batch, expected only one")
+        self._client.update(self.handle, checked_priorities(priorities, len(self)))
+        self._updated = True
+
+
+class PrioritizedReplay:
+    """Prioritized experience replay over columns of transitions.
+
+    Args:
+        capacity: How many steps to keep; whole episodes are evicted, oldest first.
+        options: See `ReplayOptions`.
+
+    Raises:
+        TypeError, ValueError: If an option has a wrong type or value.
+    """
+
+    def __init__(self, capacity: int, **options: Any) -> None:
+        self.options = ReplayOptions(**options)
+        self._store = TransitionStore(capacity)
+        self._sampler = PrioritySampler(
+            self.options.alpha,
+            max_priority=self.options.max_priority,
+            sampling=self.options.sampling,
+            weight_normalization=self.options.weight_normalization,
+            device=self.options.device,
+        )
+        self.rng = np.random.default_rng(self.options.seed)
+        self.incarnation = 0
+        self._activity = Activity(self.options.metrics_window)
+        self._lifetimes = Activity()
+        self.num_stale_dropped = 0
+
+    def __len__(self) -> int:
+        return self._store.num_steps
+
+    @property
+    def capacity(self) -> int:
+        """How many steps are kept."""
+        return self._store.capacity
+
+    @property
+    def tree(self) -> Any:
+        """The tree of masses; a row's leaf has the row's number."""
+        return self._sampler.tree
+
+    @property
+    def max_priority(self) -> float:
+        """The priority that new steps get."""
+        return self._sampler.max_priority
+
+    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+        """Stores chunks of episodes with a first priority.
+
+        Args:
+            chunks: What to store; see `TransitionStore.add` for the rules of eviction.
+            weight: The first priority: one number, one for each step of all chunks in order, or
+                None for the maximum priority.
+
+        Raises:
+            TypeError, ValueError: If chunks or weights do not fit; nothing is changed.
+        """
+        given = sum(map(len, chunks))
+        first = None if weight is None else checked_weight(weight, given)
+        added = self._store.add(chunks)
+        if first is None:
+            priorities = np.full(len(added.rows), self.max_priority)
+        else:
+            priorities = first if added.kept is None else first[added.kept]
+        self._sampler.reserve(self._store.pool.num_allocated)
+        self._sampler.replace(added.freed, added.rows, priorities)
+        counts = added.counts
+        changes = {
+            "num_adds": 1,
+            "episodes_added": counts.episodes_added,
+            "steps_added": counts.steps_added,
+            "episodes_evicted": counts.episodes_evicted,
+            "steps_evicted": counts.steps_evicted,
+        }
+        self._lifetimes.log(**changes)
+        self._activity.log(
+            **changes,
+            episodes_stored=self._store.num_episodes,
+            steps_stored=self._store.num_steps,
+        )
+
+    def sample(
+        self,
+        num_items: int,
+        *,
+        n_step: NStep = 1,
+        gamma: float = 0.99,
+        beta: BetaSchedule | None = None,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+    ) -> ReplayBatch:
+        """Draws transitions with probabilities proportional to their masses, with replacement.
+
+        Args:
+            num_items: How many.
+            n_step: Steps of each transition, or a closed range `(low, high)` to draw them from.
+                A step that its episode cannot serve is drawn again, or its transition is made
+                shorter (option `incomplete_n_step`).
+            gamma: Discount per step of the summed rewards.
+            beta: Exponent of the importance weights, or a schedule of it; None for the option.
+            include_infos: Whether to add `infos` and `next_infos`.
+            include_extra_model_outputs: Whether to add `extra_model_outputs`.
+
+        Raises:
+            ValueError: If the buffer is empty, or no stored episode is long enough for `n_step`.
+        """
+        num_items = positive_int("num_items", num_items)
+        low, high = n_step_range(n_step)
+        exponent = beta_at(self.options.beta if beta is None else beta, self._lifetimes.steps_added)
+        if not self._store.num_steps:
+            raise ValueError("sample: the replay buffer is empty, expected at least one step")
+        rows, steps, resampled = self._draw(num_items, low, high)
+        ends = self._store.end_flags(rows, steps)
+        last = ends["terminateds"] | ends["truncateds"]
+        if last.any():
+            order = np.argsort(last, kind="stable")
+            rows, steps = rows[order], steps[order]
+        columns = self._store.gather(
+            rows, steps, gamma, infos=include_infos, extras=include_extra_model_outputs
+        )
+        columns["weights"] = self._sampler.weights(self.tree[rows], len(self), exponent)
+        self._log_sample(rows, steps, resampled)
+        handle = RowHandle(rows, self._store.pool.generation.take(rows), self.incarnation)
+        return ReplayBatch(columns, handle, self)
+
+    def _draw(self, n: int, low: int, high: int) -> tuple[Rows, NDArray[np.int64], int]:
+        """Rows, the steps of their transitions, and how many draws had to be repeated."""
+        parts: list[tuple[Rows, NDArray[np.int64]]] = []
+        missing, resampled = n, 0
+        for _ in range(_MAX_ROUNDS):
+            rows = self._sampler.draw(missing, self.rng)
+            if low == high:
+                steps = np.full(missing, high, np.int64)
+            else:
+                steps = self.rng.integers(low, high + 1, missing)
+            left = self._store.steps_left(rows)
+            if self.options.incomplete_n_step == "shorten":
+                return rows, np.minimum(steps, left), 0
+            fits = steps <= left
+            if fits.all():
+                parts.append((rows, steps))
+                break
+            parts.append((rows[fits], steps[fits]))
+            accepted = int(fits.sum())
+            if not accepted and self._store.episodes.longest() < low:
+                raise ValueError(
+                    f"n_step: got {low}, but the longest stored episode has "
+                    f"{self._store.episodes.longest()} steps; add longer episodes, or set "
+                    "incomplete_n_step='shorten'"
+                )
+            resampled += missing - accepted
+            missing -= accepted
+        else:
+            parts.append(self._draw_among_fitting(missing, low, high))
+        rows, steps = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return rows, steps, resampled
+
+    def _draw_among_fitting(self, n: int, low: int, high: int) -> tuple[Rows, NDArray[np.int64]]:
+        """What drawing again and again would give, when almost every draw has to be repeated."""
+        rows = self._store.live_rows()
+        choices = np.clip(self._store.steps_left(rows) - low + 1, 0, high - low + 1)
+        cumulative = np.cumsum(self.tree[rows] * choices)
+        fitting = np.flatnonzero(choices)
+        drawn = np.searchsorted(cumulative, self.rng.random(n) * cumulative[-1], side="right")
+        drawn = np.where(drawn < len(rows), drawn, fitting[-1])
+        return rows[drawn], low + self.rng.integers(0, choices[drawn])
+
+    def _log_sample(self, rows: Rows, steps: NDArray[np.int64], resampled: int) -> None:
+        distinct = len(np.unique(rows))
+        changes = {
+            "num_samples": 1,
+            "steps_sampled": len(rows),
+            "distinct_steps": distinct,
+            "distinct_episodes": len(np.unique(self._store.slots(rows))),
+            "resampled": resampled,
+        }
+        self._lifetimes.log(**changes)
+        self._activity.log(
+            **changes, utilization=distinct / len(rows), n_step=float(steps.sum()) / len(rows)
+        )
+
+    def update(self, handle: RowHandle, priorities: Floats) -> None:
+        """Gives sampled rows new priorities; those evicted since are skipped and counted.
+
+        Args:
+            handle: Of the batch (`ReplayBatch.handle`).
+            priorities: Finite numbers, float64 of shape (B,).
+        """
+        if handle.incarnation != self.incarnation:
+            self.num_stale_dropped += len(handle.rows)
+            return
+        live = self._store.pool.generation.take(handle.rows) == handle.generations
+        if live.all():
+            self._sampler.update(handle.rows, priorities)
+        else:
+            self.num_stale_dropped += int(len(live) - live.sum())
+            self._sampler.update(handle.rows[live], priorities[live])
+
+    def take_activity(self) -> Activity:
+        """What happened since the last call."""
+        taken, self._activity = self._activity, Activity(self.options.metrics_window)
+        return taken
+
+    def info(self) -> dict[str, Any]:
+        """Counters: what is stored, what came, went and was sampled so far, bytes."""
+        return {
+            "steps": self._store.num_steps,
+            "episodes": self._store.num_episodes,
+            "mass": self.tree.sum(),
+            "device": self.tree.device,
+            "incarnation": self.incarnation,
+            "steps_added": self._lifetimes.steps_added,
+            "episodes_added": self._lifetimes.episodes_added,
+            "steps_evicted": self._lifetimes.steps_evicted,
+            "episodes_evicted": self._lifetimes.episodes_evicted,
+            "steps_sampled": self._lifetimes.steps_sampled,
+            "stale_priorities_dropped": self.num_stale_dropped,
+            "masses_lifted": self._sampler.num_lifted,
+            "bytes": self._store.nbytes + self.tree.nbytes,
+        }
+
+    def get_priorities(self) -> dict[str, np.ndarray]:
+        """The masses of all stored steps, oldest episode first.
+
+        Returns:
+            `episode_id` (object), `t` (int64, the time step in the episode) and `mass` (float64),
+            each of shape (steps,).
+        """
+        rows = self._store.live_rows()
+        return {
+            "episode_id": self._store.episode_ids(rows),
+            "t": self._store.time_steps(rows),
+            "mass": self.tree[rows],
+        }

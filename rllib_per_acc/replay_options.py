@@ -1,0 +1,126 @@
+"""The options of a replay, and the checks of what users write for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any, Literal, get_args, get_type_hints
+
+import numpy as np
+
+NStep = int | tuple[int, int]
+BetaSchedule = float | Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How transitions are prioritized, drawn and weighted.
+
+    Attributes:
+        alpha: Exponent of the priorities, >= 0; 0 draws uniformly.
+        beta: Exponent of the importance weights, >= 0, used where `sample` is given none; or a
+            schedule `[[env steps added, value], ...]`, linear in between.
+        sampling: `"proportional"`: independent draws; `"stratified"`: one from each of B equal
+            parts of the total.
+        weight_normalization: Divide weights by the highest possible one of the `"buffer"` (the
+            paper and RLlib) or by the highest one of the `"batch"`.
+        max_priority: New steps get the highest priority of the buffer's `"lifetime"` (RLlib), or
+            the highest one in the `"buffer"` now.
+        incomplete_n_step: A step too near the end of its episode is drawn again (`"resample"`,
+            RLlib), or its transition is cut short (`"shorten"`).
+        device: Where the tree lives: `"cpu"`, `"gpu"` or `"auto"`.
+        seed: Of all draws; None for a fresh one.
+        metrics_window: How many calls the per-call metrics are averaged over.
+    """
+
+    alpha: float = 0.6
+    beta: BetaSchedule = 0.4
+    sampling: Literal["proportional", "stratified"] = "proportional"
+    weight_normalization: Literal["buffer", "batch"] = "buffer"
+    max_priority: Literal["lifetime", "buffer"] = "lifetime"
+    incomplete_n_step: Literal["resample", "shorten"] = "resample"
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    seed: int | None = None
+    metrics_window: int = 100
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(ReplayOptions)
+        for f in fields(self):
+            choices, value = get_args(hints[f.name]), getattr(self, f.name)
+            if choices and isinstance(choices[0], str) and value not in choices:
+                expected = " or ".join(map(repr, choices))
+                raise ValueError(f"{f.name}: got {value!r}, expected {expected}")
+        non_negative("alpha", self.alpha)
+        beta_at(self.beta, 0)
+        if self.seed is not None and (
+            isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer)
+        ):
+            raise TypeError(f"seed: got {self.seed!r}, expected an integer or None")
+        positive_int("metrics_window", self.metrics_window)
+
+
+def positive_int(name: str, value: Any) -> int:
+    """`value` as an int >= 1.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is below 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: got {value!r}, expected an integer >= 1")
+    if value < 1:
+        raise ValueError(f"{name}: got {value}, expected an integer >= 1")
+    return int(value)
+
+
+def non_negative(name: str, value: Any) -> float:
+    """`value` as a finite float >= 0.
+
+    Raises:
+        TypeError: If it is not a number.
+        ValueError: If it is negative, infinite or NaN.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}: got {value!r}, expected a number >= 0")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name}: got {value}, expected a finite number >= 0")
+    return float(value)
+
+
+def n_step_range(n_step: Any) -> tuple[int, int]:
+    """The least and the greatest number of steps of a transition.
+
+    Raises:
+        TypeError: If `n_step` is neither an integer nor a pair of them.
+        ValueError: If one is below 1, or the pair is not in order.
+    """
+    if not isinstance(n_step, tuple | list):
+        n = positive_int("n_step", n_step)
+        return n, n
+    if len(n_step) != 2:
+        raise ValueError(f"n_step: got {n_step}, expected an integer or a pair (low, high)")
+    low, high = (positive_int("n_step", n) for n in n_step)
+    if low > high:
+        raise ValueError(f"n_step: got {n_step}, expected low <= high")
+    return low, high
+
+
+def beta_at(beta: Any, steps_added: int) -> float:
+    """The value of `beta`, a number or a schedule, after `steps_added` env steps.
+
+    Raises:
+        TypeError: If it is neither.
+        ValueError: If a value is negative, or the steps of a schedule do not increase.
+    """
+    if isinstance(beta, Real):
+        return non_negative("beta", beta)
+    points = list(beta) if isinstance(beta, Sequence) and not isinstance(beta, str) else []
+    if not points or not all(isinstance(p, Sequence) and len(p) == 2 for p in points):
+        raise TypeError(f"beta: got {beta!r}, expected a number >= 0 or [[env steps, value], ...]")
+    steps = [non_negative("beta", step) for step, _ in points]
+    values = [non_negative("beta", value) for _, value in points]
+    if any(b <= a for a, b in zip(steps, steps[1:])):  # noqa: B905 - pairs of neighbours
+        raise ValueError(f"beta: got {beta!r}, expected increasing env steps")
+    return float(np.interp(steps_added, steps, values))

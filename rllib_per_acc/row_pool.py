@@ -1,0 +1,81 @@
+"""Which rows are free, and how often each has been used: the generations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.columns import Rows
+
+_MIN_ROWS = 1024
+
+
+class RowPool:
+    """Hands out rows and takes them back, O(rows touched) per call.
+
+    A row's generation is raised when it is freed, so that a (row, generation) pair names what was
+    stored there once and for all.
+
+    Args:
+        capacity: Rows to expect; growth slows down past it.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._roomy = capacity + capacity // 8 + _MIN_ROWS
+        self.num_used = 0
+        """Rows ever handed out: those past it were never touched."""
+        self.num_allocated = 0
+        """Rows that the columns must have."""
+        self.generation: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._free = np.zeros(0, np.int32)
+        self.num_free = 0
+
+    def take(self, n: int) -> Rows:
+        """`n` rows, freed ones first; may raise `num_allocated`."""
+        reused = min(n, self.num_free)
+        rows = np.empty(n, np.int32)
+        rows[:reused] = self._free[self.num_free - reused : self.num_free]
+        rows[reused:] = np.arange(self.num_used, self.num_used + n - reused, dtype=np.int32)
+        self.num_free -= reused
+        self.num_used += n - reused
+        if self.num_used > self.num_allocated:
+            self._allocate(self.num_used)
+        return rows
+
+    def give_back(self, rows: Rows) -> None:
+        """Frees `rows` (each once): what was stored there is gone."""
+        self.generation[rows] += np.uint32(1)
+        end = self.num_free + len(rows)
+        if end > len(self._free):
+            self._free.resize(max(end, min(2 * end, self.num_allocated)), refcheck=False)
+        self._free[self.num_free : end] = rows
+        self.num_free = end
+
+    def _allocate(self, needed: int) -> None:
+        doubled = max(2 * self.num_allocated, _MIN_ROWS)
+        steady = self._roomy if needed <= self._roomy else needed + needed // 8
+        self.num_allocated = max(needed, min(doubled, steady))
+        self.generation.resize(self.num_allocated, refcheck=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        return self.generation.nbytes + self._free.nbytes
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `restore` needs, as views."""
+        return {
+            "generation": self.generation[: self.num_used],
+            "free_rows": self._free[: self.num_free],
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Takes over what `arrays` of another pool returned."""
+        generation, free = arrays["generation"], arrays["free_rows"]
+        self.num_used = len(generation)
+        self._allocate(self.num_used)
+        self.generation[: self.num_used] = generation
+        self._free = np.array(free, np.int32)
+        self.num_free = len(free)

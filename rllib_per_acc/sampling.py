@@ -1,0 +1,163 @@
+"""Priorities to probabilities: alpha, beta, the floor, the maximum, draws and weights.
+
+A *priority* is what a learner reports (an absolute TD error); the *mass* of a row is
+`max(priority, floor) ** alpha`, which the tree holds. Row i is drawn with probability
+P(i) = mass_i / total (Schaul et al., 2016, equation 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.columns import Rows
+from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, power
+
+Floats = NDArray[np.float64]
+
+PRIORITY_FLOOR = 1e-12
+"""The least priority, as in RLlib's `PrioritizedEpisodeReplayBuffer.update_priorities`."""
+
+_SMALLEST_MASS = float(np.finfo(np.float64).tiny)
+
+
+def checked_weight(weight: Any, length: int) -> Floats:
+    """First priorities of `length` steps from one number or one for each, float64.
+
+    Raises:
+        TypeError: If they are not real numbers.
+        ValueError: If their number is wrong, or one is negative, NaN or infinite.
+    """
+    array = np.asarray(weight)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"weight: got {weight!r:.80}, expected real numbers")
+    if array.shape not in ((), (length,)):
+        raise ValueError(f"weight: got shape {array.shape}, expected () or ({length},)")
+    array = np.broadcast_to(array, (length,)).astype(np.float64)
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        raise ValueError(
+            f"weight: got {array[bad[0]]} at position {bad[0]}, expected finite numbers >= 0"
+        )
+    return array
+
+
+def checked_priorities(priorities: Any, length: int) -> Floats:
+    """`priorities` as float64 of shape (length,).
+
+    Raises:
+        TypeError: If they are not real numbers.
+        ValueError: If there are not `length` of them, or one is NaN or infinite.
+    """
+    array = np.asarray(priorities)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"priorities: got {array.dtype} items, expected real numbers")
+    if array.shape != (length,):
+        raise ValueError(f"priorities: got shape {array.shape}, expected ({length},)")
+    array = array.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise ValueError(
+            f"priorities: got {array[bad[0]]} at position {bad[0]}, expected finite numbers"
+        )
+    return array
+
+
+class PrioritySampler:
+    """The masses of rows in a tree, and everything drawn from it.
+
+    Args:
+        alpha: Exponent of the priorities, >= 0; 0 draws uniformly.
+        max_priority: What new rows get: `"lifetime"`, the highest priority ever seen (RLlib), or
+            `"buffer"`, the highest one stored now.
+        sampling: `"proportional"`: independent draws; `"stratified"`: one draw from each of B
+            equal parts of the total.
+        weight_normalization: Importance weights are divided by the highest possible one of the
+            `"buffer"` (the paper, RLlib) or by the highest one of the `"batch"`.
+        device: Where the tree lives: `"cpu"`, `"gpu"` or `"auto"`.
+    """
+
+    def __init__(
+        self,
+        alpha: float,
+        *,
+        max_priority: Literal["lifetime", "buffer"] = "lifetime",
+        sampling: Literal["proportional", "stratified"] = "proportional",
+        weight_normalization: Literal["buffer", "batch"] = "buffer",
+        device: str = "auto",
+    ) -> None:
+        self.alpha = alpha
+        self._stratified = sampling == "stratified"
+        self._by_batch = weight_normalization == "batch"
+        self.tree = PriorityTree(1, device)
+        self.lifetime_max_priority = 1.0
+        self._negated = MinSegmentTree(1) if max_priority == "buffer" else None
+        self.num_lifted = 0
+        """Masses that underflowed and were lifted to the smallest normal number."""
+
+    def reserve(self, num_rows: int) -> None:
+        """Makes room for the masses of `num_rows` rows; no bit of a sum changes."""
+        if num_rows <= self.tree.capacity:
+            return
+        grown = PriorityTree(num_rows, self.tree.device)
+        grown.set_state(self.tree.get_state() | {"capacity": num_rows})
+        self.tree = grown
+        if self._negated is not None:
+            old, self._negated = self._negated, MinSegmentTree(num_rows)
+            rows = np.arange(old.capacity)
+            self._negated[rows] = old[rows]
+
+    @property
+    def max_priority(self) -> float:
+        """The priority that a new row gets."""
+        if self._negated is None:
+            return self.lifetime_max_priority
+        highest = -self._negated.min()
+        return highest if highest > 0.0 else 1.0
+
+    def masses_of(self, priorities: Floats) -> Floats:
+        """`max(priority, PRIORITY_FLOOR) ** alpha`, never 0."""
+        masses = power(np.maximum(priorities, PRIORITY_FLOOR), self.alpha)
+        underflown = masses < _SMALLEST_MASS
+        if underflown.any():
+            self.num_lifted += int(underflown.sum())
+            masses[underflown] = _SMALLEST_MASS
+        return masses
+
+    def replace(self, freed: Rows, rows: Rows, priorities: Floats) -> None:
+        """Takes out `freed` rows and gives `rows` their first priorities, in one update."""
+        masses = self.masses_of(priorities)
+        both = np.concatenate([freed, rows])
+        self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
+        if self._negated is not None:
+            self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -priorities])
+
+    def update(self, rows: Rows, priorities: Floats) -> None:
+        """Gives stored `rows` new priorities; of a row named twice the last one counts."""
+        if not len(rows):
+            return
+        floored = np.maximum(priorities, PRIORITY_FLOOR)
+        self.tree.update(rows, self.masses_of(priorities))
+        self.lifetime_max_priority = max(self.lifetime_max_priority, float(floored.max()))
+        if self._negated is not None:
+            self._negated[rows] = -floored
+
+    def draw(self, n: int, rng: np.random.Generator) -> Rows:
+        """`n` rows drawn with probabilities P(i), int32 of shape (n,)."""
+        uniform = rng.random(n)
+        if self._stratified:
+            uniform = (np.arange(n) + uniform) / n
+        return self.tree.find_prefixsum(uniform * self.tree.sum()).astype(np.int32)
+
+    def weights(self, masses: Floats, size: int, beta: float) -> Floats:
+        """Importance weights (size * P(i)) ** -beta, normalised, float64 of the shape of `masses`.
+
+        The order of operations is that of RLlib's `PrioritizedEpisodeReplayBuffer.sample`.
+        """
+        total = self.tree.sum()
+        weights = power(masses / total * size, -beta)
+        if self._by_batch:
+            return weights / weights.max()
+        return weights / (self.tree.min() / total * size) ** -beta

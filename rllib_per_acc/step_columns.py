@@ -1,0 +1,183 @@
+"""What is kept of every step, column by column, and what chunks bring for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.columns import Column, OptionalColumn, Prepared, Rows
+from rllib_per_acc.episode_chunk import EpisodeChunk
+
+
+@dataclass(slots=True)
+class ChunkValues:
+    """Checked values of chunks, joined; what only steps have is None when there are none.
+
+    Attributes:
+        observations: L + 1 items of every chunk.
+        infos: Likewise, as one object array; None where nothing was ever given.
+        actions: L items of every chunk.
+        rewards: Likewise, float64.
+        extras: By name the outputs, and which of the steps have them.
+    """
+
+    observations: Prepared
+    infos: Prepared | None = None
+    actions: Prepared | None = None
+    rewards: Prepared | None = None
+    extras: dict[str, tuple[Prepared, NDArray[np.bool_]]] = field(default_factory=dict)
+
+    def skip_observations(self, positions: list[int]) -> None:
+        """Leaves out the observations (and infos) at `positions`: they are stored already."""
+        self.observations = self.observations.without(positions)
+        if self.infos:
+            self.infos = self.infos.without(positions)
+
+
+class StepColumns:
+    """Observations, infos, actions, rewards and extra model outputs of all rows."""
+
+    def __init__(self) -> None:
+        self.observations = Column("observations")
+        self.infos = Column("infos")
+        self.actions = Column("actions")
+        self.rewards = Column("rewards")
+        self.extras: dict[str, OptionalColumn] = {}
+
+    def __iter__(self) -> Iterator[Column]:
+        yield from (self.observations, self.infos, self.actions, self.rewards)
+        yield from self.extras.values()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated (what object columns point to is not counted)."""
+        return sum(column.nbytes for column in self)
+
+    def prepare(self, chunks: Sequence[EpisodeChunk]) -> ChunkValues:
+        """The values of `chunks`, ready to be written.
+
+        Raises:
+            ValueError: If lengths, nesting or shapes do not fit each other or what is stored.
+        """
+        longer = [len(chunk) + 1 for chunk in chunks]
+        values = ChunkValues(self.observations.prepare([c.observations for c in chunks], longer))
+        if self.infos.leaves or any(any(chunk.infos or ()) for chunk in chunks):
+            infos = [_info_array(c.infos, n) for c, n in zip(chunks, longer, strict=True)]
+            values.infos = self.infos.prepare(infos, longer)
+        acting = [chunk for chunk in chunks if len(chunk)]
+        if acting:
+            self._prepare_steps(acting, values)
+        return values
+
+    def _prepare_steps(self, chunks: list[EpisodeChunk], values: ChunkValues) -> None:
+        lengths = [len(chunk) for chunk in chunks]
+        values.actions = self.actions.prepare([c.actions for c in chunks], lengths)
+        rewards = self.rewards.prepare([c.rewards for c in chunks], lengths).leaves[0]
+        if rewards.dtype.kind not in "biuf" or rewards.ndim != 1:
+            raise ValueError(
+                f"rewards: got {rewards.dtype} items of shape {rewards.shape[1:]}, expected numbers"
+            )
+        values.rewards = Prepared(None, [rewards.astype(np.float64, copy=False)])
+        for key in {key: None for chunk in chunks for key in chunk.extra_model_outputs}:
+            having = np.array([key in chunk.extra_model_outputs for chunk in chunks])
+            outputs = [c.extra_model_outputs[key] for c in chunks if key in c.extra_model_outputs]
+            values.extras[key] = (
+                self._extra(key).prepare(outputs, np.array(lengths)[having].tolist()),
+                np.repeat(having, lengths),
+            )
+
+    def _extra(self, key: str) -> OptionalColumn:
+        return self.extras.get(key) or OptionalColumn(f"extra_model_outputs[{key!r}]")
+
+    def write(
+        self, values: ChunkValues, observation_rows: Rows, step_rows: Rows, allocated: int
+    ) -> None:
+        """Writes `values`, in columns of `allocated` rows."""
+        self.observations.write(observation_rows, values.observations, allocated)
+        if values.infos:
+            self.infos.write(observation_rows, values.infos, allocated)
+        if values.actions and values.rewards:
+            self.actions.write(step_rows, values.actions, allocated)
+            self.rewards.write(step_rows, values.rewards, allocated)
+        for key, (outputs, having) in values.extras.items():
+            self.extras[key] = column = self._extra(key)
+            column.write(step_rows[having], outputs, allocated)
+
+    def clear(self, rows: Rows) -> None:
+        """Forgets what `rows` held."""
+        for column in self:
+            column.clear(rows)
+
+    def reserve(self, num_rows: int) -> None:
+        """Grows all columns to `num_rows` rows."""
+        for column in self:
+            column.reserve(num_rows)
+
+    def take_infos(self, rows: Rows) -> np.ndarray:
+        """The infos at `rows`: dicts in an object array of shape (B,)."""
+        infos = np.empty(len(rows), object)
+        stored = self.infos.take(rows) if self.infos.leaves else infos
+        infos[:] = [info or {} for info in stored]
+        return infos
+
+    def take_extras(self, rows: Rows) -> dict[str, Any]:
+        """The extra model outputs at `rows`, nested arrays of B items by name.
+
+        Raises:
+            ValueError: If one was given for some of these steps only.
+        """
+        taken = {}
+        for key, column in self.extras.items():
+            present = column.present.take(rows)
+            if present.all():
+                taken[key] = column.take(rows)
+            elif present.any():
+                raise ValueError(
+                    f"{column.name}: got it for {present.sum()} of {len(rows)} sampled steps, "
+                    "expected it for all of them or none"
+                )
+        return taken
+
+    def state(self, num_rows: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Layouts by column name, and the arrays of the first `num_rows` rows as views."""
+        layouts: dict[str, Any] = {"extras": list(self.extras)}
+        arrays = {}
+        for column in self:
+            layouts[column.name] = {"layout": column.layout, "leaves": len(column.leaves)}
+            for i, leaf in enumerate(column.leaves):
+                arrays[f"{column.name}.{i}"] = leaf[:num_rows]
+            if isinstance(column, OptionalColumn):
+                arrays[f"{column.name}.present"] = column.present[:num_rows]
+        return layouts, arrays
+
+    def restore(
+        self, layouts: dict[str, Any], arrays: dict[str, np.ndarray], allocated: int
+    ) -> None:
+        """Takes over copies of what `state` of others returned, in columns of `allocated` rows."""
+        self.extras = {key: self._extra(key) for key in layouts["extras"]}
+        for column in self:
+            column.layout = layouts[column.name]["layout"]
+            leaves = range(layouts[column.name]["leaves"])
+            column.leaves = [_grown(arrays[f"{column.name}.{i}"], allocated) for i in leaves]
+            if isinstance(column, OptionalColumn):
+                column.present = _grown(arrays[f"{column.name}.present"], allocated)
+
+
+def _grown(values: np.ndarray, num_rows: int) -> np.ndarray:
+    grown = np.zeros((num_rows, *values.shape[1:]), values.dtype)
+    grown[: len(values)] = values
+    return grown
+
+
+def _info_array(infos: Sequence[Any] | None, length: int) -> np.ndarray:
+    """The infos as an object array; an empty one is kept as None."""
+    array = np.empty(length, object)
+    if infos is not None:
+        if len(infos) != length:
+            raise ValueError(f"infos: got {len(infos)} items, expected {length} items")
+        array[:] = [info or None for info in infos]
+    return array

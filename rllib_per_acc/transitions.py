@@ -1,0 +1,305 @@
+"""TransitionStore: time steps of episodes in columns, linked from each step to the next.
+
+A step takes one row: its observation, action, reward and what else came with it. The observation
+after the last step of an episode has a row of its own (the *tail*), which becomes the row of the
+next step when the episode goes on. So each observation is stored once, and "the observation n
+steps later" is n links away however chunks of different episodes interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.columns import Prepared, Rows
+from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, EpisodeTable
+from rllib_per_acc.n_step import follow
+from rllib_per_acc.replay_options import positive_int
+from rllib_per_acc.row_pool import RowPool
+from rllib_per_acc.step_columns import ChunkValues, StepColumns
+
+
+@dataclass(slots=True)
+class AddCounts:
+    """Episodes and steps that came and went."""
+
+    episodes_added: int = 0
+    steps_added: int = 0
+    episodes_evicted: int = 0
+    steps_evicted: int = 0
+
+
+@dataclass(slots=True)
+class Added:
+    """What one `TransitionStore.add` did.
+
+    Attributes:
+        rows: Rows of the steps added, in the order they were given, int32 of shape (n,).
+        kept: Of the steps given, which were added, bool; None when all were.
+        freed: Rows that held evicted steps (some may be in `rows` again), int32 of shape (m,).
+        counts: The numbers of episodes and steps added and evicted.
+    """
+
+    rows: Rows
+    kept: NDArray[np.bool_] | None
+    freed: Rows
+    counts: AddCounts
+
+
+class TransitionStore:
+    """Episodes as columns of time steps, evicted as whole episodes, oldest first.
+
+    Args:
+        capacity: How many steps to keep. The newest episode is kept even if it is longer.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = positive_int("capacity", capacity)
+        self.episodes = EpisodeTable()
+        self.pool = RowPool(self.capacity)
+        self.columns = StepColumns()
+        self._next = np.zeros(0, np.int32)
+        self._slot = np.zeros(0, np.int32)
+        self._t = np.zeros(0, np.int32)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps stored."""
+        return self.episodes.num_steps
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes stored."""
+        return len(self.episodes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated (what object columns point to is not counted)."""
+        per_row = self._next.nbytes + self._slot.nbytes + self._t.nbytes
+        return per_row + self.columns.nbytes + self.pool.nbytes + self.episodes.nbytes
+
+    # Adding and evicting
+
+    def add(self, chunks: Sequence[EpisodeChunk]) -> Added:
+        """Stores `chunks`, evicting the oldest episodes first where room is needed.
+
+        A chunk of a stored episode continues it; one of an unknown episode starts it. Chunks of an
+        episode that this very call evicts are dropped (RLlib:
+        `PrioritizedEpisodeReplayBuffer.add`).
+
+        Raises:
+            ValueError: If a chunk's lengths, nesting or shapes do not fit, or if it does not
+                continue its episode where that ended. Nothing is changed then.
+        """
+        new_steps: dict[str, int] = {}
+        for chunk in chunks:
+            new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
+        evicted = self.episodes.oldest_beyond(self.capacity, new_steps)
+        dropped = set(evicted)
+        keeping = [chunk.episode_id not in dropped for chunk in chunks]
+        kept = [chunk for chunk, keep in zip(chunks, keeping, strict=True) if keep]
+        values = None
+        if kept:
+            values = self.columns.prepare(kept)
+            values.skip_observations(self._check_continuations(kept, values.observations))
+
+        counts = AddCounts()
+        freed = self._evict([id_ for id_ in evicted if self.episodes.get(id_)], counts)
+        for id_ in evicted[counts.episodes_evicted :]:  # came and went within this call
+            counts.episodes_added += 1
+            counts.steps_added += new_steps[id_]
+            counts.episodes_evicted += 1
+            counts.steps_evicted += new_steps[id_]
+        rows = self._store(kept, values, counts) if values else np.empty(0, np.int32)
+        steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
+        return Added(rows, steps_kept, freed, counts)
+
+    def _check_continuations(
+        self, chunks: list[EpisodeChunk], observations: Prepared
+    ) -> list[int]:
+        """Checks that chunks go on where their episodes are.
+
+        Returns:
+            Positions in `observations` of those that the episode before them ends with already.
+        """
+        ends: dict[str, tuple[int, bool, int]] = {}  # id: time step, done, position of last item
+        stored_already: list[int] = []
+        start = 0
+        for chunk in chunks:
+            id_ = chunk.episode_id
+            stored = self.episodes.get(id_)
+            if id_ in ends or stored is not None:
+                if stored is None or id_ in ends:
+                    t, done, last = ends[id_]
+                    previous = [leaf[last] for leaf in observations.leaves]
+                else:
+                    t, done = stored.t_started + len(stored), self.episodes.is_done(stored)
+                    previous = [leaf[stored.rows[-1]] for leaf in self.columns.observations.leaves]
+                if done:
+                    raise ValueError(f"chunks: got more steps of episode {id_!r}, which has ended")
+                if chunk.t_started != t:
+                    raise ValueError(
+                        f"chunks: got steps of episode {id_!r} from t={chunk.t_started}, "
+                        f"expected t={t}, where it left off"
+                    )
+                if not all(_same(leaf[start], p) for leaf, p in zip(observations.leaves, previous)):  # noqa: B905
+                    raise ValueError(
+                        f"chunks: got steps of episode {id_!r} whose first observation is not the "
+                        f"last one stored (t={t})"
+                    )
+                stored_already.append(start)
+            last = start + len(chunk)
+            ends[id_] = (chunk.t_started + len(chunk), chunk.terminated or chunk.truncated, last)
+            start = last + 1
+        return stored_already
+
+    def _evict(self, episode_ids: list[str], counts: AddCounts) -> Rows:
+        rows = [np.empty(0, np.int32)]
+        for id_ in episode_ids:
+            episode = self.episodes.remove(id_)
+            rows.append(episode.row_array())
+            counts.episodes_evicted += 1
+            counts.steps_evicted += len(episode)
+        freed = np.concatenate(rows)
+        if len(freed):
+            self.columns.clear(freed)
+            self.pool.give_back(freed)
+        return freed
+
+    def _store(self, chunks: list[EpisodeChunk], values: ChunkValues, counts: AddCounts) -> Rows:
+        new = self.pool.take(len(values.observations.leaves[0]))
+        self._reserve()
+        step_rows = []
+        taken = 0
+        for chunk in chunks:
+            episode = self.episodes.get(chunk.episode_id)
+            if episode is None:
+                episode = self.episodes.start(chunk.episode_id, chunk.t_started)
+                counts.episodes_added += 1
+                path = mine = new[taken : taken + len(chunk) + 1]
+            else:
+                mine = new[taken : taken + len(chunk)]
+                path = np.concatenate([np.array(episode.rows[-1:], np.int32), mine])
+            taken += len(mine)
+            self.episodes.extend(episode, mine, chunk.terminated, chunk.truncated)
+            self._next[path[:-1]] = path[1:]
+            self._next[path[-1]] = -1
+            self._slot[mine] = episode.slot
+            self._t[path] = np.arange(len(episode) - len(chunk), len(episode) + 1)
+            step_rows.append(path[:-1])
+        rows = np.concatenate(step_rows)
+        counts.steps_added += len(rows)
+        self.columns.write(values, new, rows, self.pool.num_allocated)
+        return rows
+
+    def _reserve(self) -> None:
+        allocated = self.pool.num_allocated
+        if allocated > len(self._next):
+            for per_row in (self._next, self._slot, self._t):
+                per_row.resize(allocated, refcheck=False)
+            self.columns.reserve(allocated)
+
+    # Reading
+
+    def live_rows(self) -> Rows:
+        """Rows of all steps, episode by episode, oldest first: int32 of shape (num_steps,)."""
+        return np.concatenate([np.empty(0, np.int32), *(e.row_array()[:-1] for e in self.episodes)])
+
+    def slots(self, rows: Rows) -> NDArray[np.int32]:
+        """For each row the slot of its episode, int32."""
+        return self._slot.take(rows)
+
+    def episode_ids(self, rows: Rows) -> np.ndarray:
+        """The id of the episode that each row belongs to, object array of shape (B,)."""
+        ids = np.empty(len(rows), object)
+        ids[:] = [self.episodes.by_slot(slot).episode_id for slot in self.slots(rows)]
+        return ids
+
+    def time_steps(self, rows: Rows) -> NDArray[np.int64]:
+        """The time step in the episode of each row, int64."""
+        return self._t.take(rows) + self.episodes.t_started.take(self.slots(rows))
+
+    def steps_left(self, rows: Rows) -> NDArray[np.int32]:
+        """For each row how many stored steps its episode has from there on, itself included."""
+        return self.episodes.lengths.take(self.slots(rows)) - self._t.take(rows)
+
+    def end_flags(self, rows: Rows, n_step: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+        """`terminateds` and `truncateds` of the transitions, bool of shape (B,) each."""
+        flags = self.episodes.flags.take(self.slots(rows))
+        at_end = self.steps_left(rows) == n_step
+        return {
+            "terminateds": at_end & ((flags & TERMINATED) != 0),
+            "truncateds": at_end & ((flags & TRUNCATED) != 0),
+        }
+
+    def gather(
+        self, rows: Rows, n_step: NDArray[np.int64], gamma: float, *, infos: bool = False,
+        extras: bool = False
+    ) -> dict[str, Any]:
+        """The transitions of `n_step` steps that start at `rows`.
+
+        Args:
+            rows: Rows of steps, int32 of shape (B,).
+            n_step: Steps of each transition, at least 1 and at most `steps_left(rows)`, (B,).
+            gamma: Discount per step.
+            infos: Whether to add `infos` and `next_infos`, object arrays of dicts.
+            extras: Whether to add `extra_model_outputs`, nested arrays of B items by name.
+
+        Returns:
+            `observations`, `actions`, `next_observations` (nested arrays of B items), `rewards`
+            (float64, discounted sums), `terminateds`, `truncateds` (bool: of the episode, where
+            the transition reaches its end), `n_step`, `t` (int64, the time step in the episode).
+        """
+        reached, rewards = follow(self._next, self.columns.rewards.leaves[0], rows, n_step, gamma)
+        gathered = {
+            "observations": self.columns.observations.take(rows),
+            "next_observations": self.columns.observations.take(reached),
+            "actions": self.columns.actions.take(rows),
+            "rewards": rewards,
+            **self.end_flags(rows, n_step),
+            "n_step": n_step,
+            "t": self.time_steps(rows),
+        }
+        if infos:
+            gathered["infos"] = self.columns.take_infos(rows)
+            gathered["next_infos"] = self.columns.take_infos(reached)
+        if extras:
+            gathered["extra_model_outputs"] = self.columns.take_extras(rows)
+        return gathered
+
+    # State
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What there is, in JSON-able form, and arrays (views: copy or write them at once)."""
+        used = self.pool.num_used
+        layouts, arrays = self.columns.state(used)
+        description = {"columns": layouts, "episodes": self.episodes.ids_and_starts()}
+        return description, arrays | self.pool.arrays() | self.episodes.arrays()
+
+    def restore(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rows:
+        """Takes over copies of what `state` of another store returned, evicting what is too much.
+
+        Returns:
+            Rows of the steps evicted since they do not fit this store's capacity.
+        """
+        self.pool.restore(arrays)
+        self.episodes.restore(description["episodes"], arrays)
+        allocated = self.pool.num_allocated
+        self.columns.restore(description["columns"], arrays, allocated)
+        self._next, self._slot, self._t = (np.zeros(allocated, np.int32) for _ in range(3))
+        for episode in self.episodes:
+            path = episode.row_array()
+            self._next[path] = np.append(path[1:], np.int32(-1))
+            self._slot[path] = episode.slot
+            self._t[path] = np.arange(len(path))
+        return self._evict(self.episodes.oldest_beyond(self.capacity, {}), AddCounts())
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two items of an observation leaf are equal, NaNs included."""
+    return bool(np.all((a == b) | ((a != a) & (b != b))))
