@@ -13,6 +13,10 @@ class _BuildInfo(TypedDict):
     flags: str
 
 def build_info() -> _BuildInfo: ...
+@overload
+def power(values: float | np.floating[Any], exponent: float) -> float: ...
+@overload
+def power(values: ArrayLike, exponent: float) -> NDArray[np.float64]: ...
 
 @final
 class PriorityTree:

@@ -240,6 +240,31 @@ class MinSegmentTree(_SegmentTree):
         return self.reduce(start, end)
 
 
+@overload
+def power(values: float | np.floating[Any], exponent: float) -> float: ...
+@overload
+def power(values: ArrayLike, exponent: float) -> NDArray[np.float64]: ...
+def power(values: ArrayLike, exponent: float) -> float | NDArray[np.float64]:
+    """Raises values to a power with the bits of Python's ``float ** float``.
+
+    NumPy's vectorized power may differ in the last place. Where Python raises or leaves the real
+    numbers, this gives what C's ``pow`` gives: ``power([0.0], -1.0)`` is inf, ``power([-1.0], 0.5)``
+    is NaN.
+
+    Args:
+        values: Real numbers, shape (n,), or one number.
+        exponent: A real number.
+
+    Returns:
+        float64, shape (n,); a float for one number.
+
+    Raises:
+        TypeError: if an argument is not real.
+        ValueError: if `values` has more than one dimension.
+    """
+    return _core.power(values, exponent)
+
+
 def _check_capacity(capacity: SupportsIndex | SupportsFloat) -> int:
     if isinstance(capacity, bool) or not isinstance(capacity, SupportsIndex):
         raise TypeError(f"capacity is {capacity!r}: expected an integer >= 1")

@@ -1,6 +1,7 @@
 // The Python module of the host backend.
 #include <pybind11/pybind11.h>
 
+#include "bind_power.hpp"
 #include "bind_tree.hpp"
 
 namespace py = pybind11;
@@ -10,6 +11,7 @@ PYBIND11_MODULE(_core, module) {
   rpa::register_tree<rpa::PairNode>(module, "PriorityTree");
   rpa::register_tree<rpa::SumNode>(module, "SumTree");
   rpa::register_tree<rpa::MinNode>(module, "MinTree");
+  rpa::register_power(module);
   module.def("build_info", [] {
     py::dict info;
     info["backend"] = "host";
