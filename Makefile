@@ -15,8 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints-dev.txt
-PYTHON_SOURCES := rllib_per_acc tests examples
-CPP_SOURCES := $(shell find cpp rllib_per_acc -name '*.[ch]pp')
+CPP_SOURCES := $(shell find cpp -name '*.[ch]pp')
 BUILD_INPUTS := pyproject.toml $(CONSTRAINTS) CMakeLists.txt CMakePresets.json \
 	rllib_per_acc/_version.py $(wildcard cmake/*) $(CPP_SOURCES)
 TOOLS_STAMP := $(VENV)/tools.stamp
@@ -58,7 +57,7 @@ $(TOOLS_STAMP): pyproject.toml $(CONSTRAINTS)
 $(BUILD_STAMP): $(TOOLS_STAMP) $(BUILD_INPUTS)
 	rm -f $(VENV)/build-*.stamp
 	$(PIP) install -q $(PIP_ARGS) -c $(CONSTRAINTS) --no-build-isolation \
-	  -C cmake.define.RLLIB_PER_ACC_OPENACC=$(OPENACC) -e '.[torch,bench,dev]'
+	  --config-settings=cmake.define.RLLIB_PER_ACC_OPENACC=$(OPENACC) -e '.[torch,bench,dev]'
 	touch $@
 
 build: $(BUILD_STAMP) ## Set up .venv and build the extension in it
@@ -67,16 +66,16 @@ demo: build ## Train DQN on CartPole with the replay buffer in a Ray actor
 	$(BIN)/python examples/dqn_cartpole.py
 
 lint: build ## ruff, mypy, stubtest, clang-format, codespell
-	$(BIN)/ruff check $(PYTHON_SOURCES)
-	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest rllib_per_acc._core
 	$(BIN)/clang-format --dry-run --Werror $(CPP_SOURCES)
 	$(BIN)/codespell
 
 format: build ## Let ruff and clang-format rewrite the sources
-	$(BIN)/ruff check --fix $(PYTHON_SOURCES)
-	$(BIN)/ruff format $(PYTHON_SOURCES)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
 test-cpp: $(TOOLS_STAMP) ## C++ tests, plain and under the sanitizers
@@ -97,4 +96,4 @@ bench: build ## Compare with RLlib's own buffers and tree, side by side
 
 clean: ## Remove .venv and everything built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find $(PYTHON_SOURCES) -name __pycache__ -prune -exec rm -rf {} +
+	find rllib_per_acc tests examples -name __pycache__ -prune -exec rm -rf {} +

@@ -10,7 +10,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 # "<!-- slow -->" on the line before a block keeps it out of the quick tests.
-BLOCKS = re.findall(r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+BLOCKS = re.findall(
+    r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE
+)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -31,9 +33,7 @@ def run_python(arguments, cwd, timeout):
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param(
-            code, id=f"block{number}", marks=[pytest.mark.slow] if mark else ()
-        )
+        pytest.param(code, id=f"block{number}", marks=[pytest.mark.slow] if mark else ())
         for number, (mark, code) in enumerate(BLOCKS, 1)
     ],
 )
