@@ -89,7 +89,7 @@ test-py: build ## Python tests that are neither slow nor need a GPU
 test: lint test-cpp test-py ## What a change must pass: lint, C++ tests, Python tests
 
 test-all: test ## And the slow tests: faults, several learners, installs of wheel and sdist
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
 
 bench: build ## Compare with RLlib's own buffers and tree, side by side
 	$(BIN)/python -m rllib_per_acc bench
