@@ -13,6 +13,7 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "rllib_per_acc"
 LAYERS = (
     ("_version",),
     ("_core", "_core_acc"),
+    ("devices",),
     ("segment_tree",),
     ("sampling", "transitions"),
     ("replay", "replay_files"),
