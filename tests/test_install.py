@@ -44,8 +44,9 @@ def run(*command, cwd):
 def built(tmp_path_factory):
     """The folder with a wheel built from this tree and an sdist."""
     out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "-o", out, ROOT, cwd=out)
-    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "-o", out, ROOT, cwd=out)
+    build = (sys.executable, "-m", "build", "--no-isolation", f"-Cbuild-dir={out}/build", "-o", out)
+    run(*build, "--sdist", ROOT, cwd=out)
+    run(*build, "--wheel", ROOT, cwd=out)
     return out
 
 
