@@ -13,22 +13,34 @@ from rllib_per_acc._version import __version__
 
 if TYPE_CHECKING:
     from rllib_per_acc.devices import BackendUnavailableError, build_info
+    from rllib_per_acc.episode_chunk import EpisodeChunk
+    from rllib_per_acc.replay import PrioritizedReplay
+    from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
+    from rllib_per_acc.transitions import TransitionStore
 
 # Public name -> the module that defines it.
 _EXPORTS = {
+    "AccPrioritizedEpisodeReplayBuffer": "rllib.episode_buffer",
     "BackendUnavailableError": "devices",
+    "EpisodeChunk": "episode_chunk",
     "MinSegmentTree": "segment_tree",
+    "PrioritizedReplay": "replay",
     "PriorityTree": "segment_tree",
     "SumSegmentTree": "segment_tree",
+    "TransitionStore": "transitions",
     "build_info": "devices",
 }
 
 __all__ = [
+    "AccPrioritizedEpisodeReplayBuffer",
     "BackendUnavailableError",
+    "EpisodeChunk",
     "MinSegmentTree",
+    "PrioritizedReplay",
     "PriorityTree",
     "SumSegmentTree",
+    "TransitionStore",
     "__version__",
     "build_info",
 ]

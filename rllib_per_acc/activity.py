@@ -46,6 +46,11 @@ class Activity:
             else:
                 setattr(self, name, recorded + value)
 
+    def sums(self) -> dict[str, int]:
+        """The sums by name."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "window"}
+        return {name: value for name, value in values.items() if not isinstance(value, deque)}
+
     def merge(self, other: Activity) -> None:
         """Adds what `other` recorded after this one."""
         for f in fields(other):

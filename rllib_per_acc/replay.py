@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -124,6 +125,7 @@ class PrioritizedReplay:
 
     def __init__(self, capacity: int, **options: Any) -> None:
         self.options = ReplayOptions(**options)
+        self._given_options = options
         self._store = TransitionStore(capacity)
         self._sampler = PrioritySampler(
             self.options.alpha,
@@ -344,3 +346,54 @@ class PrioritizedReplay:
             "t": self._store.time_steps(rows),
             "mass": self.tree[rows],
         }
+
+    def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Everything needed to go on: a JSON-able description, and arrays.
+
+        The arrays are views of what this replay goes on to change: copy or write them at once.
+        """
+        store, arrays = self._store.state()
+        description = {
+            "store": store,
+            "sampler": self._sampler.state(),
+            "rng": self.rng.bit_generator.state,
+            "lifetimes": self._lifetimes.sums(),
+            "stale_priorities_dropped": self.num_stale_dropped,
+        }
+        return description, arrays | {"masses": self.tree[np.arange(self._store.pool.num_used)]}
+
+    def restore_arrays(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Goes on from what `state_arrays` returned, perhaps of a replay of another capacity.
+
+        The oldest episodes are evicted where the capacity is less. Batches sampled before are
+        stale from then on.
+        """
+        restored = PrioritizedReplay(self.capacity, **self._given_options)
+        freed = restored._store.restore(description["store"], arrays)
+        restored._sampler.restore(description["sampler"], arrays["masses"])
+        restored._sampler.reserve(restored._store.pool.num_allocated)
+        restored._sampler.replace(freed, freed[:0], np.zeros(0))
+        restored.rng.bit_generator.state = description["rng"]
+        restored._lifetimes.log(**description["lifetimes"])
+        restored.num_stale_dropped = description["stale_priorities_dropped"]
+        restored.incarnation = self.incarnation + 1
+        self.__dict__.update(restored.__dict__)
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on, as copies: `description` (JSON-able) and `arrays`."""
+        description, arrays = self.state_arrays()
+        return {
+            "description": copy.deepcopy(description),
+            "arrays": {name: copy.deepcopy(array) for name, array in arrays.items()},
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from what `get_state` returned; see `restore_arrays`.
+
+        Raises:
+            ValueError: If it is not such a state; nothing is changed.
+        """
+        try:
+            self.restore_arrays(state["description"], state["arrays"])
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"state: got one that cannot be restored ({error!r})") from error

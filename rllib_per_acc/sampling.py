@@ -161,3 +161,18 @@ class PrioritySampler:
         if self._by_batch:
             return weights / weights.max()
         return weights / (self.tree.min() / total * size) ** -beta
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs beside the masses, in JSON-able form."""
+        return {"lifetime_max_priority": self.lifetime_max_priority, "num_lifted": self.num_lifted}
+
+    def restore(self, state: dict[str, Any], masses: Floats) -> None:
+        """Goes on with these masses of rows 0, 1, ...; priorities come from them by alpha."""
+        self.lifetime_max_priority = state["lifetime_max_priority"]
+        self.num_lifted = state["num_lifted"]
+        self.reserve(max(len(masses), 1))
+        self.tree.set_state({"capacity": self.tree.capacity, "leaves": masses})
+        if self._negated is not None:
+            stored = np.flatnonzero(masses)
+            exponent = 1.0 / self.alpha if self.alpha else 0.0
+            self._negated[stored] = -power(masses[stored], exponent)

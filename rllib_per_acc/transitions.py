@@ -222,7 +222,8 @@ class TransitionStore:
 
     def time_steps(self, rows: Rows) -> NDArray[np.int64]:
         """The time step in the episode of each row, int64."""
-        return self._t.take(rows) + self.episodes.t_started.take(self.slots(rows))
+        started = self.episodes.t_started.take(self.slots(rows))
+        return started + self._t.take(rows).astype(np.int64)
 
     def steps_left(self, rows: Rows) -> NDArray[np.int32]:
         """For each row how many stored steps its episode has from there on, itself included."""

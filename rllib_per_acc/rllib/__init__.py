@@ -1,0 +1,1 @@
+"""Replay buffers and configs for RLlib."""

@@ -1,0 +1,196 @@
+"""Sampled rows as RLlib episodes that hold many transitions: row groups.
+
+RLlib's learner pieces read an episode of n steps by `get_observations(slice(0, n))` for the
+observations, `slice(1, n + 1)` for the next ones, and take the end flags for its last step. A row
+group answers just these reads from columns, so its rows need not follow each other; it is cut
+after every row that ends an episode, so that the flags are right.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, NoReturn
+
+import numpy as np
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+
+from rllib_per_acc.replay import ReplayBatch
+from rllib_per_acc.rllib.send_record import SendRecord
+from rllib_per_acc.structures import map_leaves
+
+
+def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
+    """The rows of a batch as few row groups, and the record of where they are sent."""
+    ends = np.flatnonzero(batch.terminateds | batch.truncateds) + 1
+    cuts = [0, *ends.tolist()]
+    if cuts[-1] != len(batch):
+        cuts.append(len(batch))
+    columns = {
+        "observations": batch.observations,
+        "next_observations": batch.next_observations,
+        "actions": batch.actions,
+        "rewards": batch.rewards,
+        "extra_model_outputs": {
+            "weights": batch.weights,
+            "n_step": batch.n_step,
+            **batch.columns.get("extra_model_outputs", {}),
+        },
+    }
+    if "infos" in batch.columns:
+        columns |= {"infos": batch.infos, "next_infos": batch.next_infos}
+    record = SendRecord(len(batch))
+    return [
+        RowGroup(
+            _cut(columns, start, stop),
+            bool(batch.terminateds[stop - 1]),
+            bool(batch.truncateds[stop - 1]),
+            range(start, stop),
+            record,
+        )
+        for start, stop in zip(cuts, cuts[1:])  # noqa: B905 - pairs of neighbours
+    ], record
+
+
+def _cut(columns: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
+    return {
+        name: map_leaves(lambda leaf: leaf[start:stop], column) for name, column in columns.items()
+    }
+
+
+def _received(columns: dict[str, Any], terminated: bool, truncated: bool) -> RowGroup:
+    """A row group on the learner's side."""
+    return RowGroup(columns, terminated, truncated, range(len(columns["rewards"])), None)
+
+
+class RowGroup(SingleAgentEpisode):
+    """Transitions in columns, read by RLlib's learner connector pieces like one episode.
+
+    Reads that need neighbouring time steps (single items, lookback, other slices of observations)
+    raise a `ValueError` that names `sample_format="episodes"`.
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, Any],
+        terminated: bool,
+        truncated: bool,
+        positions: range,
+        record: SendRecord | None,
+    ) -> None:
+        # RLlib's constructor builds buffers of time steps, which this class replaces.
+        self.id_ = uuid.uuid4().hex
+        self.agent_id = None
+        self.module_id = None
+        self.multi_agent_episode_id = None
+        self.is_terminated = terminated
+        self.is_truncated = truncated
+        self.t_started = 0
+        self.t = len(positions)
+        self.extra_model_outputs = columns["extra_model_outputs"]
+        self._custom_data: dict[str, Any] = {}
+        self._columns = columns
+        self._positions = positions
+        self._record = record
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._record is not None:
+            self._record.log(self._positions)
+        return _received, (self._columns, self.is_terminated, self.is_truncated)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RowGroup:
+        return self._piece(0, len(self))
+
+    def __repr__(self) -> str:
+        return f"RowGroup({len(self)} transitions, done={self.is_done})"
+
+    def validate(self) -> None:
+        """Nothing to check: the columns come from one batch."""
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether there are observations: always."""
+        return True
+
+    @property
+    def is_numpy(self) -> bool:
+        """Whether the data are arrays: always."""
+        return True
+
+    def to_numpy(self) -> RowGroup:
+        """This row group: its data are arrays already."""
+        return self
+
+    def slice(self, slice_: slice, *, len_lookback_buffer: int | None = None) -> RowGroup:
+        """Some of the rows in a row, as RLlib deals them to learners; there is no lookback."""
+        start, stop, step = slice_.indices(len(self))
+        if step != 1:
+            self._refuse(f"slice({slice_})")
+        return self._piece(start, max(start, stop))
+
+    def _piece(self, start: int, stop: int) -> RowGroup:
+        last = stop == len(self)
+        return RowGroup(
+            _cut(self._columns, start, stop),
+            self.is_terminated and last,
+            self.is_truncated and last,
+            self._positions[start:stop],
+            self._record,
+        )
+
+    def get_observations(self, indices: Any = None, **options: Any) -> Any:
+        """Observations for `slice(0, n)`, next observations for `slice(1, n + 1)`, n rows."""
+        return self._before_or_after("observations", indices, options)
+
+    def get_infos(self, indices: Any = None, **options: Any) -> Any:
+        """Infos for `slice(0, n)`, next infos for `slice(1, n + 1)`, n rows."""
+        if "infos" not in self._columns:
+            self._refuse("get_infos (sampled without include_infos)")
+        return list(self._before_or_after("infos", indices, options))
+
+    def _before_or_after(self, name: str, indices: Any, options: dict[str, Any]) -> Any:
+        if isinstance(indices, slice) and indices.step in (None, 1) and not any(options.values()):
+            if (indices.start or 0, indices.stop) == (0, len(self)):
+                return self._columns[name]
+            if indices.start == 1 and indices.stop in (None, len(self) + 1):
+                return self._columns[f"next_{name}"]
+        self._refuse(f"get_{name}({indices})")
+
+    def get_actions(self, indices: Any = None, **options: Any) -> Any:
+        """Actions of some rows."""
+        return self._rows(self._columns["actions"], "get_actions", indices, options)
+
+    def get_rewards(self, indices: Any = None, **options: Any) -> Any:
+        """Discounted n-step rewards of some rows, float64."""
+        return self._rows(self._columns["rewards"], "get_rewards", indices, options)
+
+    def get_extra_model_outputs(self, key: str, indices: Any = None, **options: Any) -> Any:
+        """`weights`, `n_step` or a stored model output of some rows."""
+        outputs = self.extra_model_outputs[key]
+        return self._rows(outputs, "get_extra_model_outputs", indices, options)
+
+    def _rows(self, column: Any, method: str, indices: Any, options: dict[str, Any]) -> Any:
+        if any(options.values()):
+            self._refuse(f"{method}({indices}, {options})")
+        if indices is None:
+            return column
+        if isinstance(indices, slice):
+            bounds = [b for b in (indices.start, indices.stop) if b is not None]
+            if any(abs(b) > len(self) for b in bounds):
+                self._refuse(f"{method}({indices})")
+        return map_leaves(lambda leaf: leaf[indices], column)
+
+    def get_return(self) -> float:
+        """Not known: rows of different episodes."""
+        self._refuse("get_return")
+
+    def _refuse(self, read: str) -> NoReturn:
+        raise ValueError(
+            f"a row group of {len(self)} sampled transitions cannot answer {read}: its rows do "
+            'not follow each other. Set replay_buffer_config={"sample_format": "episodes", ...} '
+            "for connectors that walk through episodes."
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("observations", "actions", "rewards", "infos"):
+            self._refuse(f"`{name}`")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")

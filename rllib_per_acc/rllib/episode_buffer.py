@@ -1,0 +1,308 @@
+"""AccPrioritizedEpisodeReplayBuffer: RLlib's prioritized episode buffer over columns and shards."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils import force_list
+from ray.rllib.utils.annotations import override
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
+    PrioritizedEpisodeReplayBuffer,
+)
+from ray.rllib.utils.typing import ModuleID, ResultDict
+
+from rllib_per_acc.replay import PrioritizedReplay, ReplayBatch, ReplayClient
+from rllib_per_acc.replay_options import positive_int
+from rllib_per_acc.rllib.batch import row_groups
+from rllib_per_acc.rllib.buffer_config import ShardOptions, split_options
+from rllib_per_acc.rllib.compat import EpisodeBufferMeta
+from rllib_per_acc.rllib.episode_chunks import chunk_of
+from rllib_per_acc.rllib.metrics import log_activity
+from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
+from rllib_per_acc.rllib.send_record import SendRecord
+from rllib_per_acc.sampling import checked_priorities
+
+_OWN_KEYS = (
+    "capacity",
+    "batch_size_B",
+    "batch_length_T",
+    "alpha",
+    "metrics_num_episodes_for_smoothing",
+)
+
+
+class AccPrioritizedEpisodeReplayBuffer(
+    PrioritizedEpisodeReplayBuffer, metaclass=EpisodeBufferMeta
+):
+    """RLlib's `PrioritizedEpisodeReplayBuffer`, fast, and in a Ray actor of its own.
+
+    Use it by its dotted name or as a class:
+
+        config.training(replay_buffer_config={
+            "type": "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer",
+            "capacity": 1_000_000, "alpha": 0.6, "beta": 0.4,
+        })
+
+    It does what RLlib's class does (where that is right) under the same method names, but keeps
+    nothing of its storage: steps are rows of columns, in this process or in an actor.
+    """
+
+    stands_for = "PrioritizedEpisodeReplayBuffer"
+
+    def __init__(
+        self,
+        capacity: int = 10000,
+        *,
+        batch_size_B: int = 16,
+        batch_length_T: int = 1,
+        alpha: float = 1.0,
+        metrics_num_episodes_for_smoothing: int = 100,
+        **options: Any,
+    ) -> None:
+        """Builds the buffer and starts its actor.
+
+        Args:
+            capacity: Time steps to keep; whole episodes are evicted, oldest first.
+            batch_size_B: Transitions per sample where `sample` is not told.
+            batch_length_T: Kept for RLlib; transitions are sampled, not sequences.
+            alpha: Exponent of the priorities, >= 0.
+            metrics_num_episodes_for_smoothing: Window of the metrics that are means.
+            **options: The fields of `ReplayOptions`, `ShardOptions` and `AdapterOptions`.
+
+        Raises:
+            TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value
+                is wrong.
+        """
+        self.capacity = positive_int("capacity", capacity)
+        self.batch_size_B = positive_int("batch_size_B", batch_size_B)
+        self.batch_length_T = batch_length_T
+        self._metrics_num_episodes_for_smoothing = positive_int(
+            "metrics_num_episodes_for_smoothing", metrics_num_episodes_for_smoothing
+        )
+        replay, shards, adapter = split_options(
+            {
+                **options,
+                "alpha": alpha,
+                "metrics_window": metrics_num_episodes_for_smoothing,
+            },
+            also_known=_OWN_KEYS,
+        )
+        self.sample_format = adapter.sample_format
+        self.metrics = MetricsLogger(root=False)
+        self._client = _connect(self.capacity, asdict(replay), shards)
+        self._observation_space: Any = None
+        self._action_space: Any = None
+        self._last_batch: tuple[ReplayBatch, SendRecord] | None = None
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def add(
+        self,
+        episodes: list[SingleAgentEpisode] | SingleAgentEpisode,
+        weight: float | NDArray[np.floating[Any]] | None = None,
+    ) -> None:
+        """Stores episodes, or chunks that continue stored ones.
+
+        Args:
+            episodes: What to store; nothing of it is changed or kept.
+            weight: First priority: one number, or one for each time step in order; by default the
+                maximum priority.
+
+        Raises:
+            TypeError, ValueError: If an episode does not fit; nothing is changed. With the rows in
+                an actor a later call raises this.
+        """
+        episodes = force_list(episodes)
+        for episode in episodes:
+            if not isinstance(episode, SingleAgentEpisode):
+                raise TypeError(
+                    f"episodes: got a {type(episode).__name__}, expected a SingleAgentEpisode"
+                )
+        if self._observation_space is None and episodes:
+            self._observation_space = episodes[0].observation_space
+            self._action_space = episodes[0].action_space
+        self._client.add([chunk_of(episode) for episode in episodes], weight)
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def sample(
+        self,
+        num_items: int | None = None,
+        *,
+        batch_size_B: int | None = None,
+        batch_length_T: int | None = None,
+        n_step: int | tuple[int, int] | None = None,
+        beta: Any = 0.0,
+        gamma: float = 0.99,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+        to_numpy: bool = False,
+        lookback: int = 0,
+        min_batch_length_T: int = 0,
+        sample_episodes: bool = True,
+    ) -> list[SingleAgentEpisode]:
+        """Draws transitions with probabilities proportional to `priority ** alpha`.
+
+        Args:
+            num_items: How many transitions (or `batch_size_B`, not both).
+            batch_size_B: The same under another name.
+            batch_length_T: 0 or 1: single transitions.
+            n_step: Steps of each transition, or a closed range `(low, high)` to draw them from.
+            beta: Exponent of the importance weights, or a schedule of it; None for the buffer's.
+            gamma: Discount per step of the n-step reward.
+            include_infos: Whether the infos come along.
+            include_extra_model_outputs: Whether the stored extra model outputs come along.
+            to_numpy: Whether one-step episodes hold arrays (row groups always do).
+            lookback: 0: transitions need none.
+            min_batch_length_T: Kept for RLlib.
+            sample_episodes: Kept for RLlib: always episodes.
+
+        Returns:
+            Row groups (see `rllib_per_acc.rllib.batch`) or one-step episodes, as `sample_format`
+            says, with `weights` and `n_step` among their extra model outputs.
+
+        Raises:
+            TypeError, ValueError: If an argument is wrong, the buffer is empty, or no episode is
+                long enough for `n_step`.
+        """
+        if num_items is not None and batch_size_B is not None:
+            raise ValueError(
+                f"sample: got num_items={num_items} and batch_size_B={batch_size_B}, "
+                "expected one of them"
+            )
+        if (batch_length_T or 1) > 1 or lookback:
+            raise ValueError(
+                f"sample: got batch_length_T={batch_length_T} and lookback={lookback}, "
+                "expected single transitions: sequences for stateful modules are not supported"
+            )
+        count = num_items if num_items is not None else batch_size_B
+        batch = self._client.sample(
+            self.batch_size_B if count is None else count,
+            n_step=1 if n_step is None else n_step,
+            gamma=gamma,
+            beta=beta,
+            include_infos=include_infos,
+            include_extra_model_outputs=include_extra_model_outputs,
+        )
+        if self.sample_format == "rows":
+            episodes, record = row_groups(batch)
+        else:
+            episodes, record = one_step_episodes(
+                batch, self._observation_space, self._action_space, to_numpy
+            )
+        self._last_batch = (batch, record)
+        return episodes
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def update_priorities(
+        self, priorities: NDArray[np.floating[Any]], module_id: ModuleID | None = None
+    ) -> None:
+        """Gives the rows of the last sample new priorities.
+
+        Args:
+            priorities: Absolute TD errors of shape (B,), in the order in which RLlib's learners
+                return them.
+            module_id: Kept for RLlib: there is one module.
+
+        Raises:
+            RuntimeError: If nothing was sampled since the last update, or if not every row was
+                sent to exactly one learner.
+            TypeError, ValueError: If the priorities are not B finite numbers. Nothing is changed.
+        """
+        if self._last_batch is None:
+            raise RuntimeError(
+                "update_priorities: got priorities without a sample before them, expected one "
+                "update after each sample"
+            )
+        batch, record = self._last_batch
+        batch.update(record.in_batch_order(checked_priorities(priorities, len(batch))))
+        self._last_batch = None
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def get_metrics(self) -> ResultDict:
+        """RLlib's metrics of what happened since the last call, reduced."""
+        log_activity(
+            self.metrics, self._client.take_activity(), self._metrics_num_episodes_for_smoothing
+        )
+        return self.metrics.reduce()
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def get_num_episodes(self, module_id: ModuleID | None = None) -> int:
+        """Episodes stored."""
+        return self._client.info()["episodes"]
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def get_num_episodes_evicted(self, module_id: ModuleID | None = None) -> int:
+        """Episodes evicted so far."""
+        return self._client.info()["episodes_evicted"]
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def get_num_timesteps(self, module_id: ModuleID | None = None) -> int:
+        """Time steps stored."""
+        return self._client.info()["steps"]
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def get_sampled_timesteps(self, module_id: ModuleID | None = None) -> int:
+        """Time steps sampled so far."""
+        return self._client.info()["steps_sampled"]
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def get_added_timesteps(self, module_id: ModuleID | None = None) -> int:
+        """Time steps added so far."""
+        return self._client.info()["steps_added"]
+
+    def get_shard_info(self) -> list[dict[str, Any]]:
+        """For each shard where it runs (`pid`, `node`), its `device`, and its counters."""
+        return [self._client.info()]
+
+    def get_priorities(self) -> dict[str, np.ndarray]:
+        """The mass (`priority ** alpha`) of every stored step, oldest episode first.
+
+        Returns:
+            `episode_id` (object), `t` (int64, the time step in the episode) and `mass` (float64),
+            each of shape (steps,).
+        """
+        return self._client.get_priorities()
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on, as copies (the spaces of the episodes included)."""
+        return {
+            "replay": self._client.get_state(),
+            "spaces": (self._observation_space, self._action_space),
+        }
+
+    @override(PrioritizedEpisodeReplayBuffer)
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from what `get_state` returned, also of a buffer of another capacity.
+
+        Where the capacity is less, the oldest episodes are evicted. A sample taken before can no
+        longer be updated.
+
+        Raises:
+            ValueError: If it is not such a state; nothing is changed.
+        """
+        if not isinstance(state, dict) or state.keys() != {"replay", "spaces"}:
+            raise ValueError("state: got something else than what get_state returns")
+        self._client.set_state(state["replay"])
+        self._observation_space, self._action_space = state["spaces"]
+        self._last_batch = None
+
+
+def _connect(capacity: int, options: dict[str, Any], shards: ShardOptions) -> ReplayClient:
+    """The replay that `shards` asks for: in this process, or in an actor."""
+    if shards.num_shards == 0:
+        return PrioritizedReplay(capacity, **options)
+    from rllib_per_acc.shards import RemoteReplay, start_shard
+
+    return RemoteReplay(
+        start_shard(
+            capacity,
+            options,
+            num_cpus=shards.num_cpus_per_shard,
+            num_gpus=shards.num_gpus_per_shard,
+        )
+    )

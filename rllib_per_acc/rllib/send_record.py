@@ -1,0 +1,48 @@
+"""Which sampled rows RLlib sent to which learner, so that TD errors find their rows.
+
+With remote learners RLlib sorts, slices and deals the sampled episodes, and the TD errors come
+back learner by learner. The pieces are pickled in that very order, one learner's after the other,
+so the order of pickling is the order of the TD errors. A local learner gets them as sampled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SendRecord:
+    """The positions (in the batch) of all pieces that were pickled, in order.
+
+    Args:
+        num_rows: Rows of the batch.
+    """
+
+    def __init__(self, num_rows: int) -> None:
+        self._num_rows = num_rows
+        self._sent: list[range] = []
+
+    def log(self, positions: range) -> None:
+        """Notes that a piece with these rows has been sent."""
+        self._sent.append(positions)
+
+    def in_batch_order(self, td_errors: NDArray[np.floating]) -> NDArray[np.floating]:
+        """TD errors, given as RLlib returns them, in the order of the batch.
+
+        Raises:
+            RuntimeError: If what was sent does not hold every row exactly once.
+        """
+        if not self._sent:
+            return td_errors
+        order = np.concatenate([np.arange(r.start, r.stop) for r in self._sent])
+        times = np.bincount(order, minlength=self._num_rows)
+        if len(order) != self._num_rows or (times != 1).any():
+            raise RuntimeError(
+                f"update_priorities: got TD errors of a batch of {self._num_rows} rows of which "
+                f"{int((times == 0).sum())} were sent to no learner and "
+                f"{int((times > 1).sum())} more than once, expected each once; is the batch "
+                "smaller than the number of learners, or was it pickled otherwise?"
+            )
+        ordered = np.empty_like(td_errors)
+        ordered[order] = td_errors
+        return ordered
