@@ -1,7 +1,7 @@
 # Everything runs in .venv, made here: `make help` lists the targets. Variables:
 #   PYTHON    the interpreter that .venv is made from (>= 3.10)
 #   PIP_ARGS  more arguments for pip, e.g. an index with CPU-only torch wheels
-#   OPENACC   none, gcc-nvptx or nvhpc; default: gcc-nvptx where g++ has the nvptx offload compiler
+#   OPENACC   what the GPU backend is compiled with: none, gcc-nvptx or nvhpc
 #   JOBS      processes for the C++ builds
 #   PYTEST_ARGS  more arguments for pytest
 
@@ -9,7 +9,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 JOBS ?= 2
 PYTEST_ARGS ?=
-OPENACC ?= $(if $(findstring /,$(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
+OPENACC ?= none
 
 VENV := .venv
 BIN := $(VENV)/bin
