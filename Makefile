@@ -1,7 +1,7 @@
 # Everything runs in .venv, made here: `make help` lists the targets. Variables:
 #   PYTHON    the interpreter that .venv is made from (>= 3.10)
 #   PIP_ARGS  more arguments for pip, e.g. an index with CPU-only torch wheels
-#   OPENACC   none, gcc-nvptx or nvhpc; default: gcc-nvptx where g++ has the nvptx offload compiler
+#   OPENACC   what the GPU backend is compiled with: none, gcc-nvptx or nvhpc
 #   JOBS      processes for the C++ builds
 #   PYTEST_ARGS  more arguments for pytest
 
@@ -9,7 +9,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 JOBS ?= 2
 PYTEST_ARGS ?=
-OPENACC ?= $(if $(findstring /,$(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
+OPENACC ?= none
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -63,20 +63,22 @@ $(BUILD_STAMP): $(TOOLS_STAMP) $(BUILD_INPUTS)
 build: $(BUILD_STAMP) ## Set up .venv and build the extension in it
 
 demo: build ## Train DQN on CartPole with the replay buffer in a Ray actor
-	$(BIN)/python examples/dqn_cartpole.py
+	python examples/dqn_cartpole.py
 
 lint: build ## ruff, mypy, stubtest, clang-format, codespell
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest --allowlist stubtest-allowlist.txt rllib_per_acc._core
-	$(BIN)/clang-format --dry-run --Werror $(CPP_SOURCES)
-	$(BIN)/codespell
+	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \
+	run ruff check; \
+	run ruff format --check; \
+	run mypy; \
+	run python -m mypy.stubtest --allowlist stubtest-allowlist.txt rllib_per_acc._core; \
+	run clang-format --dry-run --Werror $(CPP_SOURCES); \
+	run codespell; \
+	exit $$status
 
 format: build ## Let ruff and clang-format rewrite the sources
-	$(BIN)/ruff check --fix
-	$(BIN)/ruff format
-	$(BIN)/clang-format -i $(CPP_SOURCES)
+	ruff check --fix
+	ruff format
+	clang-format -i $(CPP_SOURCES)
 
 test-cpp: $(TOOLS_STAMP) ## C++ tests: optimized, at -O0, and under the sanitizers
 	set -e; for preset in test o0 sanitize; do \
@@ -84,15 +86,15 @@ test-cpp: $(TOOLS_STAMP) ## C++ tests: optimized, at -O0, and under the sanitize
 	  ctest --preset $$preset; done
 
 test-py: build ## Python tests that are neither slow nor need a GPU
-	$(BIN)/python -m pytest -m "not slow and not gpu" $(PYTEST_ARGS)
+	python -m pytest -m "not slow and not gpu" $(PYTEST_ARGS)
 
 test: lint test-cpp test-py ## What a change must pass: lint, C++ tests, Python tests
 
 test-all: test ## And the slow tests: faults, several learners, installs of wheel and sdist
-	$(BIN)/python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
+	python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
 
 bench: build ## Compare with RLlib's own buffers and tree, side by side
-	$(BIN)/python -m rllib_per_acc bench
+	python -m rllib_per_acc bench
 
 clean: ## Remove .venv and everything built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,9 +9,21 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "rllib_per_acc"
 
-# From the bottom up. A module imports from its own layer (same group only) and from those before.
+# From the bottom up. A module imports from its own layer and from those before it.
 LAYERS = (
     ("_version",),
+    # What a store is made of: arrays and options, no tree.
+    (
+        "activity",
+        "columns",
+        "episode_chunk",
+        "episode_table",
+        "n_step",
+        "replay_options",
+        "row_pool",
+        "step_columns",
+        "structures",
+    ),
     ("_core", "_core_acc"),
     ("devices",),
     ("segment_tree",),
