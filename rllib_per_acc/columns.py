@@ -131,18 +131,22 @@ class OptionalColumn(Column):
 
     @property
     def nbytes(self) -> int:
+        """Bytes allocated."""
         return super().nbytes + self.present.nbytes
 
     def write(self, rows: Rows, values: Prepared, num_rows_allocated: int) -> None:
+        """Writes `values` at `rows`, which have one from then on."""
         super().write(rows, values, num_rows_allocated)
         if len(self.present) < num_rows_allocated:
             self.present.resize(num_rows_allocated, refcheck=False)
         self.present[rows] = True
 
     def reserve(self, num_rows: int) -> None:
+        """Grows to `num_rows` rows."""
         super().reserve(num_rows)
         self.present.resize(num_rows, refcheck=False)
 
     def clear(self, rows: Rows) -> None:
+        """Takes the values at `rows` away."""
         super().clear(rows)
         self.present[rows] = False

@@ -9,7 +9,11 @@ from rllib_per_acc.columns import Rows
 
 
 def follow(
-    next_row: Rows, rewards: NDArray[np.float64], rows: Rows, n_step: NDArray[np.int64], gamma: float
+    next_row: Rows,
+    rewards: NDArray[np.float64],
+    rows: Rows,
+    n_step: NDArray[np.int64],
+    gamma: float,
 ) -> tuple[Rows, NDArray[np.float64]]:
     """Follows the links `n_step` steps from each of `rows`.
 

@@ -47,7 +47,16 @@ class ReplayClient(Protocol):
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
         """Stores chunks of episodes; see `PrioritizedReplay.add`."""
 
-    def sample(self, num_items: int, **options: Any) -> ReplayBatch:
+    def sample(
+        self,
+        num_items: int,
+        *,
+        n_step: NStep = 1,
+        gamma: float = 0.99,
+        beta: BetaSchedule | None = None,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+    ) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
 
     def update(self, handle: Any, priorities: Any) -> None:
@@ -80,7 +89,7 @@ class ReplayBatch:
         handle: Names the rows for `update`.
     """
 
-    def __init__(self, columns: dict[str, Any], handle: Any, client: ReplayClient | None) -> None:
+    def __init__(self, columns: dict[str, Any], handle: Any, client: ReplayClient) -> None:
         self.columns = columns
         self.handle = handle
         self._client = client

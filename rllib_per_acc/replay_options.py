@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from numbers import Real
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -84,9 +85,10 @@ def non_negative(name: str, value: Any) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}: got {value!r}, expected a number >= 0")
-    if not (math.isfinite(value) and value >= 0):
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name}: got {value}, expected a finite number >= 0")
-    return float(value)
+    return number
 
 
 def n_step_range(n_step: Any) -> tuple[int, int]:
@@ -121,6 +123,6 @@ def beta_at(beta: Any, steps_added: int) -> float:
         raise TypeError(f"beta: got {beta!r}, expected a number >= 0 or [[env steps, value], ...]")
     steps = [non_negative("beta", step) for step, _ in points]
     values = [non_negative("beta", value) for _, value in points]
-    if any(b <= a for a, b in zip(steps, steps[1:])):  # noqa: B905 - pairs of neighbours
+    if any(b <= a for a, b in pairwise(steps)):
         raise ValueError(f"beta: got {beta!r}, expected increasing env steps")
     return float(np.interp(steps_added, steps, values))

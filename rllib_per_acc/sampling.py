@@ -158,9 +158,9 @@ class PrioritySampler:
         """
         total = self.tree.sum()
         weights = power(masses / total * size, -beta)
-        if self._by_batch:
-            return weights / weights.max()
-        return weights / (self.tree.min() / total * size) ** -beta
+        highest = weights.max() if self._by_batch else (self.tree.min() / total * size) ** -beta
+        weights /= highest
+        return weights
 
     def state(self) -> dict[str, Any]:
         """What `restore` needs beside the masses, in JSON-able form."""

@@ -119,9 +119,7 @@ class TransitionStore:
         steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
         return Added(rows, steps_kept, freed, counts)
 
-    def _check_continuations(
-        self, chunks: list[EpisodeChunk], observations: Prepared
-    ) -> list[int]:
+    def _check_continuations(self, chunks: list[EpisodeChunk], observations: Prepared) -> list[int]:
         """Checks that chunks go on where their episodes are.
 
         Returns:
@@ -222,8 +220,8 @@ class TransitionStore:
 
     def time_steps(self, rows: Rows) -> NDArray[np.int64]:
         """The time step in the episode of each row, int64."""
-        started = self.episodes.t_started.take(self.slots(rows))
-        return started + self._t.take(rows).astype(np.int64)
+        started = self.episodes.t_started.take(self.slots(rows)).astype(np.int64)
+        return started + self._t.take(rows)
 
     def steps_left(self, rows: Rows) -> NDArray[np.int32]:
         """For each row how many stored steps its episode has from there on, itself included."""
@@ -239,8 +237,13 @@ class TransitionStore:
         }
 
     def gather(
-        self, rows: Rows, n_step: NDArray[np.int64], gamma: float, *, infos: bool = False,
-        extras: bool = False
+        self,
+        rows: Rows,
+        n_step: NDArray[np.int64],
+        gamma: float,
+        *,
+        infos: bool = False,
+        extras: bool = False,
     ) -> dict[str, Any]:
         """The transitions of `n_step` steps that start at `rows`.
 

@@ -9,6 +9,7 @@ after every row that ends an episode, so that the flags are right.
 from __future__ import annotations
 
 import uuid
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -47,7 +48,7 @@ def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
             range(start, stop),
             record,
         )
-        for start, stop in zip(cuts, cuts[1:])  # noqa: B905 - pairs of neighbours
+        for start, stop in pairwise(cuts)
     ], record
 
 
@@ -153,7 +154,7 @@ class RowGroup(SingleAgentEpisode):
                 return self._columns[name]
             if indices.start == 1 and indices.stop in (None, len(self) + 1):
                 return self._columns[f"next_{name}"]
-        self._refuse(f"get_{name}({indices})")
+        return self._refuse(f"get_{name}({indices})")
 
     def get_actions(self, indices: Any = None, **options: Any) -> Any:
         """Actions of some rows."""

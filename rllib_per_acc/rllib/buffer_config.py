@@ -72,8 +72,12 @@ def split_options(
                 f"replay_buffer_config: got the unknown key {key!r}, did you mean {near[0]!r}? "
                 f"Known keys: {', '.join(sorted(known))}"
             )
-    replay, shards, adapter = (
-        kind(**{key: value for key, value in options.items() if names[key] is kind})
-        for kind in kinds
+
+    def of(kind: type) -> dict[str, Any]:
+        return {key: value for key, value in options.items() if names[key] is kind}
+
+    return (
+        ReplayOptions(**of(ReplayOptions)),
+        ShardOptions(**of(ShardOptions)),
+        AdapterOptions(**of(AdapterOptions)),
     )
-    return replay, shards, adapter

@@ -17,26 +17,28 @@ from rllib_per_acc.structures import flatten, layout_of, unflatten
 class OneStepEpisode(SingleAgentEpisode):
     """An episode of one (n-step) transition that notes when it is sent to a learner."""
 
-    _record: SendRecord
-    _position: int
+    __slots__ = ("_position", "_record")
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._record.log(range(self._position, self._position + 1))
-        return _received, (self._plain_state(),)
+        return _received, (_slots_of(self),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SingleAgentEpisode:
         return SingleAgentEpisode.from_state(self.get_state())
 
-    def _plain_state(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        del state["_record"], state["_position"]
-        return state
+
+_SLOTS = tuple(SingleAgentEpisode.__slots__)
+
+
+def _slots_of(episode: SingleAgentEpisode) -> dict[str, Any]:
+    return {name: getattr(episode, name) for name in _SLOTS}
 
 
 def _received(state: dict[str, Any]) -> SingleAgentEpisode:
     """RLlib's own class on the learner's side."""
     episode = SingleAgentEpisode.__new__(SingleAgentEpisode)
-    episode.__dict__.update(state)
+    for name, value in state.items():
+        setattr(episode, name, value)
     return episode
 
 
@@ -79,32 +81,31 @@ def one_step_episodes(
         extra_model_outputs={key: [values[0]] for key, values in outputs.items()},
         len_lookback_buffer=0,
     )
+    common = _slots_of(template)
     ids = os.urandom(16 * len(batch)).hex()
     episodes: list[SingleAgentEpisode] = []
     for i in range(len(batch)):
         episode = OneStepEpisode.__new__(OneStepEpisode)
-        state = episode.__dict__
-        state.update(template.__dict__)
-        state["id_"] = ids[32 * i : 32 * i + 32]
-        state["observations"] = _like(
-            template.observations, [observations[i], next_observations[i]]
-        )
-        state["actions"] = _like(template.actions, [actions[i]])
-        state["rewards"] = _like(template.rewards, [rewards[i]])
-        state["infos"] = _like(
-            template.infos, [{}, {}] if infos is None else [infos[i], batch.next_infos[i]]
-        )
-        state["extra_model_outputs"] = {
+        for name, value in common.items():
+            setattr(episode, name, value)
+        episode.id_ = ids[32 * i : 32 * i + 32]
+        both = [observations[i], next_observations[i]]
+        episode.observations = _like(template.observations, both)
+        episode.actions = _like(template.actions, [actions[i]])
+        episode.rewards = _like(template.rewards, [rewards[i]])
+        both = [{}, {}] if infos is None else [infos[i], batch.next_infos[i]]
+        episode.infos = _like(template.infos, both)
+        episode.extra_model_outputs = {
             key: _like(template.extra_model_outputs[key], [values[i]])
             for key, values in outputs.items()
         }
-        state["is_terminated"] = terminateds[i]
-        state["is_truncated"] = truncateds[i]
-        state["t_started"] = steps[i]
-        state["t"] = steps[i] + 1
-        state["_custom_data"] = {}
-        state["_record"] = record
-        state["_position"] = i
+        episode.is_terminated = terminateds[i]
+        episode.is_truncated = truncateds[i]
+        episode.t_started = steps[i]
+        episode.t = steps[i] + 1
+        episode._custom_data = {}
+        episode._record = record
+        episode._position = i
         if to_numpy:
             episode.to_numpy()
         episodes.append(episode)
