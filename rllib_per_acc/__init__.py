@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from rllib_per_acc.devices import BackendUnavailableError, build_info
     from rllib_per_acc.episode_chunk import EpisodeChunk
     from rllib_per_acc.replay import PrioritizedReplay
-    from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
+    from rllib_per_acc.rllib.episode_buffer import (  # noqa: TID251 - for type checkers only
+        AccPrioritizedEpisodeReplayBuffer,
+    )
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
     from rllib_per_acc.transitions import TransitionStore
 
