@@ -289,12 +289,12 @@ class PrioritizedReplay:
         return rows[drawn], low + self.rng.integers(0, choices[drawn])
 
     def _log_sample(self, rows: Rows, steps: NDArray[np.int64], resampled: int) -> None:
-        distinct = len(np.unique(rows))
+        distinct = len(set(rows.tolist()))
         changes = {
             "num_samples": 1,
             "steps_sampled": len(rows),
             "distinct_steps": distinct,
-            "distinct_episodes": len(np.unique(self._store.slots(rows))),
+            "distinct_episodes": len(set(self._store.slots(rows).tolist())),
             "resampled": resampled,
         }
         self._lifetimes.log(**changes)

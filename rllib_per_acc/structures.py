@@ -6,7 +6,7 @@ mapping, `{"tuple": [layout, ...]}` a tuple. Everything else, lists included, is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 Layout = dict[str, Any] | None
@@ -14,7 +14,7 @@ Layout = dict[str, Any] | None
 
 def layout_of(struct: Any) -> Layout:
     """The layout of `struct` (dicts and tuples of leaves)."""
-    if isinstance(struct, Mapping):
+    if isinstance(struct, dict):
         return {"dict": {key: layout_of(value) for key, value in struct.items()}}
     if isinstance(struct, tuple):
         return {"tuple": [layout_of(value) for value in struct]}
@@ -33,13 +33,13 @@ def flatten(struct: Any, layout: Layout, what: str) -> list[Any]:
         ValueError: If `struct` does not have this layout.
     """
     if layout is None:
-        if isinstance(struct, Mapping | tuple):
+        if isinstance(struct, dict | tuple):
             raise ValueError(f"{what}: got a {type(struct).__name__}, expected one array")
         return [struct]
     if "dict" in layout:
         children = layout["dict"]
-        if not isinstance(struct, Mapping) or struct.keys() != children.keys():
-            got = list(struct) if isinstance(struct, Mapping) else type(struct).__name__
+        if not isinstance(struct, dict) or struct.keys() != children.keys():
+            got = list(struct) if isinstance(struct, dict) else type(struct).__name__
             raise ValueError(f"{what}: got {got}, expected a dict with keys {list(children)}")
         pairs = [(struct[key], child) for key, child in children.items()]
     else:
@@ -69,5 +69,7 @@ def unflatten(leaves: list[Any], layout: Layout) -> Any:
 
 def map_leaves(function: Callable[[Any], Any], struct: Any) -> Any:
     """`struct` with `function` applied to every leaf."""
+    if not isinstance(struct, dict | tuple):
+        return function(struct)
     layout = layout_of(struct)
     return unflatten([function(leaf) for leaf in flatten(struct, layout, "struct")], layout)

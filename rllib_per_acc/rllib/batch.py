@@ -8,7 +8,7 @@ after every row that ends an episode, so that the flags are right.
 
 from __future__ import annotations
 
-import uuid
+import os
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -22,45 +22,26 @@ from rllib_per_acc.structures import map_leaves
 
 def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
     """The rows of a batch as few row groups, and the record of where they are sent."""
-    ends = np.flatnonzero(batch.terminateds | batch.truncateds) + 1
-    cuts = [0, *ends.tolist()]
-    if cuts[-1] != len(batch):
-        cuts.append(len(batch))
-    columns = {
-        "observations": batch.observations,
-        "next_observations": batch.next_observations,
-        "actions": batch.actions,
-        "rewards": batch.rewards,
+    ends = (np.flatnonzero(batch.terminateds | batch.truncateds) + 1).tolist()
+    cuts = [0, *ends] if ends and ends[-1] == len(batch) else [0, *ends, len(batch)]
+    columns = batch.columns | {
         "extra_model_outputs": {
             "weights": batch.weights,
             "n_step": batch.n_step,
             **batch.columns.get("extra_model_outputs", {}),
-        },
+        }
     }
-    if "infos" in batch.columns:
-        columns |= {"infos": batch.infos, "next_infos": batch.next_infos}
     record = SendRecord(len(batch))
+    id_ = os.urandom(12).hex()
     return [
-        RowGroup(
-            _cut(columns, start, stop),
-            bool(batch.terminateds[stop - 1]),
-            bool(batch.truncateds[stop - 1]),
-            range(start, stop),
-            record,
-        )
+        RowGroup(f"{id_}{start:08x}", columns, range(start, stop), record)
         for start, stop in pairwise(cuts)
     ], record
 
 
-def _cut(columns: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
-    return {
-        name: map_leaves(lambda leaf: leaf[start:stop], column) for name, column in columns.items()
-    }
-
-
-def _received(columns: dict[str, Any], terminated: bool, truncated: bool) -> RowGroup:
+def _received(id_: str, columns: dict[str, Any]) -> RowGroup:
     """A row group on the learner's side."""
-    return RowGroup(columns, terminated, truncated, range(len(columns["rewards"])), None)
+    return RowGroup(id_, columns, range(len(columns["rewards"])), None)
 
 
 class RowGroup(SingleAgentEpisode):
@@ -71,32 +52,29 @@ class RowGroup(SingleAgentEpisode):
     """
 
     def __init__(
-        self,
-        columns: dict[str, Any],
-        terminated: bool,
-        truncated: bool,
-        positions: range,
-        record: SendRecord | None,
+        self, id_: str, columns: dict[str, Any], positions: range, record: SendRecord | None
     ) -> None:
         # RLlib's constructor builds buffers of time steps, which this class replaces.
-        self.id_ = uuid.uuid4().hex
+        self.id_ = id_
         self.agent_id = None
         self.module_id = None
         self.multi_agent_episode_id = None
-        self.is_terminated = terminated
-        self.is_truncated = truncated
+        self.is_terminated = bool(columns["terminateds"][positions[-1]]) if positions else False
+        self.is_truncated = bool(columns["truncateds"][positions[-1]]) if positions else False
         self.t_started = 0
         self.t = len(positions)
-        self.extra_model_outputs = columns["extra_model_outputs"]
         self._custom_data: dict[str, Any] = {}
         self._columns = columns
         self._positions = positions
         self._record = record
+        self.extra_model_outputs = {
+            key: self._cut(outputs) for key, outputs in columns["extra_model_outputs"].items()
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._record is not None:
             self._record.log(self._positions)
-        return _received, (self._columns, self.is_terminated, self.is_truncated)
+        return _received, (self.id_, {name: self._column(name) for name in self._columns})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RowGroup:
         return self._piece(0, len(self))
@@ -129,14 +107,22 @@ class RowGroup(SingleAgentEpisode):
         return self._piece(start, max(start, stop))
 
     def _piece(self, start: int, stop: int) -> RowGroup:
-        last = stop == len(self)
         return RowGroup(
-            _cut(self._columns, start, stop),
-            self.is_terminated and last,
-            self.is_truncated and last,
+            f"{self.id_[:24]}{self._positions.start + start:08x}",
+            self._columns,
             self._positions[start:stop],
             self._record,
         )
+
+    def _cut(self, column: Any) -> Any:
+        start, stop = self._positions.start, self._positions.stop
+        return map_leaves(lambda leaf: leaf[start:stop], column)
+
+    def _column(self, name: str) -> Any:
+        """The rows of this group in a column."""
+        if name == "extra_model_outputs":
+            return self.extra_model_outputs
+        return self._cut(self._columns[name])
 
     def get_observations(self, indices: Any = None, **options: Any) -> Any:
         """Observations for `slice(0, n)`, next observations for `slice(1, n + 1)`, n rows."""
@@ -151,18 +137,18 @@ class RowGroup(SingleAgentEpisode):
     def _before_or_after(self, name: str, indices: Any, options: dict[str, Any]) -> Any:
         if isinstance(indices, slice) and indices.step in (None, 1) and not any(options.values()):
             if (indices.start or 0, indices.stop) == (0, len(self)):
-                return self._columns[name]
+                return self._column(name)
             if indices.start == 1 and indices.stop in (None, len(self) + 1):
-                return self._columns[f"next_{name}"]
+                return self._column(f"next_{name}")
         return self._refuse(f"get_{name}({indices})")
 
     def get_actions(self, indices: Any = None, **options: Any) -> Any:
         """Actions of some rows."""
-        return self._rows(self._columns["actions"], "get_actions", indices, options)
+        return self._rows(self._column("actions"), "get_actions", indices, options)
 
     def get_rewards(self, indices: Any = None, **options: Any) -> Any:
         """Discounted n-step rewards of some rows, float64."""
-        return self._rows(self._columns["rewards"], "get_rewards", indices, options)
+        return self._rows(self._column("rewards"), "get_rewards", indices, options)
 
     def get_extra_model_outputs(self, key: str, indices: Any = None, **options: Any) -> Any:
         """`weights`, `n_step` or a stored model output of some rows."""

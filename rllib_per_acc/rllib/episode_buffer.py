@@ -190,9 +190,10 @@ class AccPrioritizedEpisodeReplayBuffer(
         if self.sample_format == "rows":
             episodes, record = row_groups(batch)
         else:
-            episodes, record = one_step_episodes(
-                batch, self._observation_space, self._action_space, to_numpy
-            )
+            episodes, record = one_step_episodes(batch, self._observation_space, self._action_space)
+            if to_numpy:
+                for episode in episodes:
+                    episode.to_numpy()
         self._last_batch = (batch, record)
         return episodes
 
