@@ -185,7 +185,7 @@ class PrioritizedReplay:
             priorities = np.full(len(added.rows), self.max_priority)
         else:
             priorities = first if added.kept is None else first[added.kept]
-        self._sampler.reserve(self._store.pool.num_allocated)
+        self._sampler.reserve(self._store.pool.num_used)
         self._sampler.replace(added.freed, added.rows, priorities)
         counts = added.counts
         changes = {
@@ -380,7 +380,6 @@ class PrioritizedReplay:
         restored = PrioritizedReplay(self.capacity, **self._given_options)
         freed = restored._store.restore(description["store"], arrays)
         restored._sampler.restore(description["sampler"], arrays["masses"])
-        restored._sampler.reserve(restored._store.pool.num_allocated)
         restored._sampler.replace(freed, freed[:0], np.zeros(0))
         restored.rng.bit_generator.state = description["rng"]
         restored._lifetimes.log(**description["lifetimes"])

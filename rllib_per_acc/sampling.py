@@ -98,11 +98,12 @@ class PrioritySampler:
         """Masses that underflowed and were lifted to the smallest normal number."""
 
     def reserve(self, num_rows: int) -> None:
-        """Makes room for the masses of `num_rows` rows; no bit of a sum changes."""
+        """Makes room for the masses of `num_rows` rows, doubling; no bit of a sum changes."""
         if num_rows <= self.tree.capacity:
             return
+        num_rows = 1 << max(num_rows - 1, 1023).bit_length()
         grown = PriorityTree(num_rows, self.tree.device)
-        grown.set_state(self.tree.get_state() | {"capacity": num_rows})
+        grown.set_state(self.tree.get_state())
         self.tree = grown
         if self._negated is not None:
             old, self._negated = self._negated, MinSegmentTree(num_rows)
@@ -171,7 +172,7 @@ class PrioritySampler:
         self.lifetime_max_priority = state["lifetime_max_priority"]
         self.num_lifted = state["num_lifted"]
         self.reserve(max(len(masses), 1))
-        self.tree.set_state({"capacity": self.tree.capacity, "leaves": masses})
+        self.tree.set_state({"leaves": masses})
         if self._negated is not None:
             stored = np.flatnonzero(masses)
             exponent = 1.0 / self.alpha if self.alpha else 0.0
