@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
 
 @dataclass(slots=True)
-class Activity:
-    """Sums since the last report, and per-call values in windows.
+class Counts:
+    """Sums over calls of `add` and `sample`."""
 
-    Attributes:
-        window: How many of the last calls the per-call values are kept of.
-        episodes_stored: Episodes stored after each `add`.
-        steps_stored: Steps stored after each `add`.
-        utilization: Of each sample, distinct steps per step sampled.
-        n_step: Of each sample, the mean number of steps of a transition.
-    """
-
-    window: int = 100
     num_adds: int = 0
     episodes_added: int = 0
     steps_added: int = 0
@@ -30,33 +20,75 @@ class Activity:
     distinct_steps: int = 0
     distinct_episodes: int = 0
     resampled: int = 0
-    episodes_stored: deque[int] = field(default_factory=deque)
-    steps_stored: deque[int] = field(default_factory=deque)
-    utilization: deque[float] = field(default_factory=deque)
-    n_step: deque[float] = field(default_factory=deque)
 
-    def log(self, **values: Any) -> None:
-        """Adds to sums and appends to windows, by name."""
-        for name, value in values.items():
-            recorded = getattr(self, name)
-            if isinstance(recorded, deque):
-                recorded.append(value)
-                if len(recorded) > self.window:
-                    recorded.popleft()
-            else:
-                setattr(self, name, recorded + value)
+    def __add__(self, other: Counts) -> Counts:
+        names = [f.name for f in fields(Counts)]
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in names))
 
-    def sums(self) -> dict[str, int]:
-        """The sums by name."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "window"}
-        return {name: value for name, value in values.items() if not isinstance(value, deque)}
 
-    def merge(self, other: Activity) -> None:
-        """Adds what `other` recorded after this one."""
-        for f in fields(other):
-            value = getattr(other, f.name)
-            if isinstance(value, deque):
-                for item in value:
-                    self.log(**{f.name: item})
-            elif f.name != "window":
-                self.log(**{f.name: value})
+class Activity:
+    """Sums, and the values of the last calls in windows.
+
+    Attributes:
+        counts: The sums.
+        episodes_stored: Episodes stored after each `add`.
+        steps_stored: Steps stored after each `add`.
+        utilization: Of each `sample`, distinct steps per step sampled.
+        n_step: Of each `sample`, the mean number of steps of a transition.
+
+    Args:
+        window: How many of the last calls the windows hold.
+    """
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.counts = Counts()
+        self.episodes_stored: deque[int] = deque(maxlen=window)
+        self.steps_stored: deque[int] = deque(maxlen=window)
+        self.utilization: deque[float] = deque(maxlen=window)
+        self.n_step: deque[float] = deque(maxlen=window)
+
+    def log_add(
+        self,
+        *,
+        episodes: int,
+        steps: int,
+        evicted_episodes: int,
+        evicted_steps: int,
+        episodes_stored: int,
+        steps_stored: int,
+    ) -> None:
+        """Notes one `add`: what came, what went, and what is stored after it."""
+        counts = self.counts
+        counts.num_adds += 1
+        counts.episodes_added += episodes
+        counts.steps_added += steps
+        counts.episodes_evicted += evicted_episodes
+        counts.steps_evicted += evicted_steps
+        self.episodes_stored.append(episodes_stored)
+        self.steps_stored.append(steps_stored)
+
+    def log_sample(
+        self,
+        *,
+        steps: int,
+        distinct_steps: int,
+        distinct_episodes: int,
+        resampled: int,
+        mean_n_step: float,
+    ) -> None:
+        """Notes one `sample`."""
+        counts = self.counts
+        counts.num_samples += 1
+        counts.steps_sampled += steps
+        counts.distinct_steps += distinct_steps
+        counts.distinct_episodes += distinct_episodes
+        counts.resampled += resampled
+        self.utilization.append(distinct_steps / steps)
+        self.n_step.append(mean_n_step)
+
+    def merge(self, later: Activity) -> None:
+        """Adds what happened later."""
+        self.counts += later.counts
+        for name in ("episodes_stored", "steps_stored", "utilization", "n_step"):
+            getattr(self, name).extend(getattr(later, name))

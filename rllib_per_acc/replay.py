@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.activity import Activity
+from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.columns import Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
 from rllib_per_acc.replay_options import (
     BetaSchedule,
     NStep,
@@ -20,105 +22,11 @@ from rllib_per_acc.replay_options import (
     n_step_range,
     positive_int,
 )
-from rllib_per_acc.sampling import Floats, PrioritySampler, checked_priorities, checked_weight
-from rllib_per_acc.transitions import TransitionStore
+from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
+from rllib_per_acc.transitions import Located, TransitionStore
 
 _MAX_ROUNDS = 64
 """Rounds of redrawing before the rows that can serve are looked for one by one."""
-
-
-class RowHandle(NamedTuple):
-    """Names rows as they were when sampled, so that a late priority cannot hit newer ones.
-
-    Attributes:
-        rows: Row numbers, int32 of shape (B,).
-        generations: The generation each row had, uint32 of shape (B,).
-        incarnation: Of the replay that the rows are in.
-    """
-
-    rows: Rows
-    generations: NDArray[np.uint32]
-    incarnation: int
-
-
-class ReplayClient(Protocol):
-    """What adapters need of a replay, wherever it lives."""
-
-    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
-        """Stores chunks of episodes; see `PrioritizedReplay.add`."""
-
-    def sample(
-        self,
-        num_items: int,
-        *,
-        n_step: NStep = 1,
-        gamma: float = 0.99,
-        beta: BetaSchedule | None = None,
-        include_infos: bool = False,
-        include_extra_model_outputs: bool = False,
-    ) -> ReplayBatch:
-        """Draws transitions; see `PrioritizedReplay.sample`."""
-
-    def update(self, handle: Any, priorities: Any) -> None:
-        """Gives the rows of a batch new priorities; called by `ReplayBatch.update`."""
-
-    def take_activity(self) -> Activity:
-        """What happened since the last call."""
-
-    def info(self) -> dict[str, Any]:
-        """Counters; see `PrioritizedReplay.info`."""
-
-    def get_priorities(self) -> dict[str, np.ndarray]:
-        """The mass of every stored step; see `PrioritizedReplay.get_priorities`."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything needed to go on, as copies."""
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from a state."""
-
-
-class ReplayBatch:
-    """Sampled transitions in columns of B items; those that end an episode come last.
-
-    Attributes:
-        columns: `observations`, `actions`, `next_observations` (nested arrays), `rewards`
-            (float64), `terminateds`, `truncateds` (bool), `t`, `n_step` (int64), `weights`
-            (float64), and where asked for `infos`, `next_infos` (object arrays) and
-            `extra_model_outputs` (nested arrays by name).
-        handle: Names the rows for `update`.
-    """
-
-    def __init__(self, columns: dict[str, Any], handle: Any, client: ReplayClient) -> None:
-        self.columns = columns
-        self.handle = handle
-        self._client = client
-        self._updated = False
-
-    def __len__(self) -> int:
-        return len(self.columns["rewards"])
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["columns"][name]
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}") from None
-
-    def update(self, priorities: Any) -> None:
-        """Sends new priorities (absolute TD errors), one for each item, once for each batch.
-
-        Args:
-            priorities: Numbers of shape (B,). Rows evicted since are skipped and counted.
-
-        Raises:
-            RuntimeError: If the batch has been updated before.
-            TypeError: If the priorities are not real numbers.
-            ValueError: If their number is wrong, or one is NaN or infinite.
-        """
-        if self._updated:
-            raise RuntimeError("priorities: got a second update of one batch, expected only one")
-        self._client.update(self.handle, checked_priorities(priorities, len(self)))
-        self._updated = True
 
 
 class PrioritizedReplay:
@@ -146,7 +54,7 @@ class PrioritizedReplay:
         self.rng = np.random.default_rng(self.options.seed)
         self.incarnation = 0
         self._activity = Activity(self.options.metrics_window)
-        self._lifetimes = Activity()
+        self._reported = Counts()  # what `take_activity` gave out so far
         self.num_stale_dropped = 0
 
     def __len__(self) -> int:
@@ -187,17 +95,11 @@ class PrioritizedReplay:
             priorities = first if added.kept is None else first[added.kept]
         self._sampler.reserve(self._store.pool.num_used)
         self._sampler.replace(added.freed, added.rows, priorities)
-        counts = added.counts
-        changes = {
-            "num_adds": 1,
-            "episodes_added": counts.episodes_added,
-            "steps_added": counts.steps_added,
-            "episodes_evicted": counts.episodes_evicted,
-            "steps_evicted": counts.steps_evicted,
-        }
-        self._lifetimes.log(**changes)
-        self._activity.log(
-            **changes,
+        self._activity.log_add(
+            episodes=added.counts.episodes_added,
+            steps=added.counts.steps_added,
+            evicted_episodes=added.counts.episodes_evicted,
+            evicted_steps=added.counts.steps_evicted,
             episodes_stored=self._store.num_episodes,
             steps_stored=self._store.num_steps,
         )
@@ -229,78 +131,71 @@ class PrioritizedReplay:
         """
         num_items = positive_int("num_items", num_items)
         low, high = n_step_range(n_step)
-        exponent = beta_at(self.options.beta if beta is None else beta, self._lifetimes.steps_added)
+        exponent = beta_at(self.options.beta if beta is None else beta, self.lifetimes.steps_added)
         if not self._store.num_steps:
             raise ValueError("sample: the replay buffer is empty, expected at least one step")
-        rows, steps, resampled = self._draw(num_items, low, high)
-        ends = self._store.end_flags(rows, steps)
-        last = ends["terminateds"] | ends["truncateds"]
-        if last.any():
-            order = np.argsort(last, kind="stable")
-            rows, steps = rows[order], steps[order]
-        columns = self._store.gather(
-            rows, steps, gamma, infos=include_infos, extras=include_extra_model_outputs
+        drawn, steps, resampled = self._draw(num_items, low, high)
+        columns = self._store.gather_located(
+            drawn, steps, gamma, infos=include_infos, extras=include_extra_model_outputs
         )
-        columns["weights"] = self._sampler.weights(self.tree[rows], len(self), exponent)
-        self._log_sample(rows, steps, resampled)
-        handle = RowHandle(rows, self._store.pool.generation.take(rows), self.incarnation)
-        return ReplayBatch(columns, handle, self)
+        columns["weights"] = self._sampler.weights(self.tree[drawn.rows], len(self), exponent)
+        self._activity.log_sample(
+            steps=num_items,
+            distinct_steps=len(set(drawn.rows.tolist())),
+            distinct_episodes=len(set(drawn.slots.tolist())),
+            resampled=resampled,
+            mean_n_step=float(steps.sum()) / num_items,
+        )
+        generations = self._store.pool.generation.take(drawn.rows)
+        return ReplayBatch(columns, RowHandle(drawn.rows, generations, self.incarnation), self)
 
-    def _draw(self, n: int, low: int, high: int) -> tuple[Rows, NDArray[np.int64], int]:
-        """Rows, the steps of their transitions, and how many draws had to be repeated."""
-        parts: list[tuple[Rows, NDArray[np.int64]]] = []
+    def _draw(self, n: int, low: int, high: int) -> tuple[Located, NDArray[np.int64], int]:
+        """Rows, those that end an episode last; their steps; how many draws were repeated."""
+        parts: list[tuple[Located, NDArray[np.int64]]] = []
         missing, resampled = n, 0
         for _ in range(_MAX_ROUNDS):
-            rows = self._sampler.draw(missing, self.rng)
+            drawn = self._store.locate(self._sampler.draw(missing, self.rng))
             if low == high:
                 steps = np.full(missing, high, np.int64)
             else:
                 steps = self.rng.integers(low, high + 1, missing)
-            left = self._store.steps_left(rows)
             if self.options.incomplete_n_step == "shorten":
-                return rows, np.minimum(steps, left), 0
-            fits = steps <= left
-            if fits.all():
-                parts.append((rows, steps))
+                steps = np.minimum(steps, drawn.left)
+            fitting = np.flatnonzero(steps <= drawn.left)
+            if len(fitting) == missing:
+                parts.append((drawn, steps))
                 break
-            parts.append((rows[fits], steps[fits]))
-            accepted = int(fits.sum())
-            if not accepted and self._store.episodes.longest() < low:
+            parts.append((drawn.take(fitting), steps.take(fitting)))
+            if not len(fitting) and self._store.episodes.longest() < low:
                 raise ValueError(
                     f"n_step: got {low}, but the longest stored episode has "
                     f"{self._store.episodes.longest()} steps; add longer episodes, or set "
                     "incomplete_n_step='shorten'"
                 )
-            resampled += missing - accepted
-            missing -= accepted
+            resampled += missing - len(fitting)
+            missing -= len(fitting)
         else:
-            parts.append(self._draw_among_fitting(missing, low, high))
-        rows, steps = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return rows, steps, resampled
+            rows, steps = self._draw_among_fitting(missing, low, high)
+            parts.append((self._store.locate(rows), steps))
+        drawn, steps = parts[0]
+        if len(parts) > 1:
+            drawn = Located(*map(np.concatenate, zip(*(part for part, _ in parts), strict=True)))
+            steps = np.concatenate([part for _, part in parts])
+        ends = self._store.reaches_end(drawn, steps)
+        if ends.any():
+            order = np.concatenate([np.flatnonzero(~ends), np.flatnonzero(ends)])
+            drawn, steps = drawn.take(order), steps.take(order)
+        return drawn, steps, resampled
 
     def _draw_among_fitting(self, n: int, low: int, high: int) -> tuple[Rows, NDArray[np.int64]]:
         """What drawing again and again would give, when almost every draw has to be repeated."""
         rows = self._store.live_rows()
-        choices = np.clip(self._store.steps_left(rows) - low + 1, 0, high - low + 1)
+        choices = np.clip(self._store.locate(rows).left - low + 1, 0, high - low + 1)
         cumulative = np.cumsum(self.tree[rows] * choices)
         fitting = np.flatnonzero(choices)
         drawn = np.searchsorted(cumulative, self.rng.random(n) * cumulative[-1], side="right")
         drawn = np.where(drawn < len(rows), drawn, fitting[-1])
         return rows[drawn], low + self.rng.integers(0, choices[drawn])
-
-    def _log_sample(self, rows: Rows, steps: NDArray[np.int64], resampled: int) -> None:
-        distinct = len(set(rows.tolist()))
-        changes = {
-            "num_samples": 1,
-            "steps_sampled": len(rows),
-            "distinct_steps": distinct,
-            "distinct_episodes": len(set(self._store.slots(rows).tolist())),
-            "resampled": resampled,
-        }
-        self._lifetimes.log(**changes)
-        self._activity.log(
-            **changes, utilization=distinct / len(rows), n_step=float(steps.sum()) / len(rows)
-        )
 
     def update(self, handle: RowHandle, priorities: Floats) -> None:
         """Gives sampled rows new priorities; those evicted since are skipped and counted.
@@ -322,21 +217,28 @@ class PrioritizedReplay:
     def take_activity(self) -> Activity:
         """What happened since the last call."""
         taken, self._activity = self._activity, Activity(self.options.metrics_window)
+        self._reported += taken.counts
         return taken
+
+    @property
+    def lifetimes(self) -> Counts:
+        """Sums over all calls so far."""
+        return self._reported + self._activity.counts
 
     def info(self) -> dict[str, Any]:
         """Counters: what is stored, what came, went and was sampled so far, bytes."""
+        lifetimes = self.lifetimes
         return {
             "steps": self._store.num_steps,
             "episodes": self._store.num_episodes,
             "mass": self.tree.sum(),
             "device": self.tree.device,
             "incarnation": self.incarnation,
-            "steps_added": self._lifetimes.steps_added,
-            "episodes_added": self._lifetimes.episodes_added,
-            "steps_evicted": self._lifetimes.steps_evicted,
-            "episodes_evicted": self._lifetimes.episodes_evicted,
-            "steps_sampled": self._lifetimes.steps_sampled,
+            "steps_added": lifetimes.steps_added,
+            "episodes_added": lifetimes.episodes_added,
+            "steps_evicted": lifetimes.steps_evicted,
+            "episodes_evicted": lifetimes.episodes_evicted,
+            "steps_sampled": lifetimes.steps_sampled,
             "stale_priorities_dropped": self.num_stale_dropped,
             "masses_lifted": self._sampler.num_lifted,
             "bytes": self._store.nbytes + self.tree.nbytes,
@@ -350,9 +252,10 @@ class PrioritizedReplay:
             each of shape (steps,).
         """
         rows = self._store.live_rows()
+        located = self._store.locate(rows)
         return {
-            "episode_id": self._store.episode_ids(rows),
-            "t": self._store.time_steps(rows),
+            "episode_id": self._store.episode_ids(located),
+            "t": self._store.time_steps(located),
             "mass": self.tree[rows],
         }
 
@@ -366,7 +269,7 @@ class PrioritizedReplay:
             "store": store,
             "sampler": self._sampler.state(),
             "rng": self.rng.bit_generator.state,
-            "lifetimes": self._lifetimes.sums(),
+            "lifetimes": asdict(self.lifetimes),
             "stale_priorities_dropped": self.num_stale_dropped,
         }
         return description, arrays | {"masses": self.tree[np.arange(self._store.pool.num_used)]}
@@ -382,7 +285,7 @@ class PrioritizedReplay:
         restored._sampler.restore(description["sampler"], arrays["masses"])
         restored._sampler.replace(freed, freed[:0], np.zeros(0))
         restored.rng.bit_generator.state = description["rng"]
-        restored._lifetimes.log(**description["lifetimes"])
+        restored._reported = Counts(**description["lifetimes"])
         restored.num_stale_dropped = description["stale_priorities_dropped"]
         restored.incarnation = self.incarnation + 1
         self.__dict__.update(restored.__dict__)

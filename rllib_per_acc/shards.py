@@ -13,7 +13,8 @@ from ray.actor import ActorHandle
 
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.replay import PrioritizedReplay, ReplayBatch, RowHandle
+from rllib_per_acc.replay import PrioritizedReplay
+from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
 
 MAX_CALLS_IN_FLIGHT = 16
 """How many adds and updates a client sends before it waits for the oldest."""
@@ -78,10 +79,10 @@ class RemoteReplay:
     in a call that was not waited for is raised by a later one: the next that waits.
     """
 
-    def __init__(self, shard: ActorHandle) -> None:
+    def __init__(self, shard: ActorHandle, metrics_window: int) -> None:
         self._shard = shard
         self._in_flight: deque[ray.ObjectRef] = deque()
-        self._activity = Activity()
+        self._activity = Activity(metrics_window)
         self._reported = True
 
     def _send(self, reference: ray.ObjectRef) -> None:

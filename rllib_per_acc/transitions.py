@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,26 @@ class Added:
     kept: NDArray[np.bool_] | None
     freed: Rows
     counts: AddCounts
+
+
+class Located(NamedTuple):
+    """Rows of steps, and where in their episodes they are.
+
+    Attributes:
+        rows: Row numbers, int32 of shape (B,).
+        slots: The slots of their episodes, int32.
+        t: How many stored steps of the episode come before each, int32.
+        left: How many stored steps of the episode there are from each on, itself included, int32.
+    """
+
+    rows: Rows
+    slots: NDArray[np.int32]
+    t: NDArray[np.int32]
+    left: NDArray[np.int32]
+
+    def take(self, positions: NDArray[np.intp]) -> Located:
+        """Some of the rows."""
+        return Located(*(values.take(positions) for values in self))
 
 
 class TransitionStore:
@@ -208,48 +228,45 @@ class TransitionStore:
         """Rows of all steps, episode by episode, oldest first: int32 of shape (num_steps,)."""
         return np.concatenate([np.empty(0, np.int32), *(e.row_array()[:-1] for e in self.episodes)])
 
-    def slots(self, rows: Rows) -> NDArray[np.int32]:
-        """For each row the slot of its episode, int32."""
-        return self._slot.take(rows)
+    def locate(self, rows: Rows) -> Located:
+        """Where in their episodes `rows` are."""
+        slots, t = self._slot.take(rows), self._t.take(rows)
+        return Located(rows, slots, t, self.episodes.lengths.take(slots) - t)
 
-    def episode_ids(self, rows: Rows) -> np.ndarray:
+    def episode_ids(self, located: Located) -> np.ndarray:
         """The id of the episode that each row belongs to, object array of shape (B,)."""
-        ids = np.empty(len(rows), object)
-        ids[:] = [self.episodes.by_slot(slot).episode_id for slot in self.slots(rows)]
+        ids = np.empty(len(located.rows), object)
+        ids[:] = [self.episodes.by_slot(slot).episode_id for slot in located.slots]
         return ids
 
-    def time_steps(self, rows: Rows) -> NDArray[np.int64]:
+    def time_steps(self, located: Located) -> NDArray[np.int64]:
         """The time step in the episode of each row, int64."""
-        started = self.episodes.t_started.take(self.slots(rows)).astype(np.int64)
-        return started + self._t.take(rows)
+        return self.episodes.t_started.take(located.slots).astype(np.int64) + located.t
 
-    def steps_left(self, rows: Rows) -> NDArray[np.int32]:
-        """For each row how many stored steps its episode has from there on, itself included."""
-        return self.episodes.lengths.take(self.slots(rows)) - self._t.take(rows)
+    def reaches_end(self, located: Located, n_step: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the transitions end with the end of their episode, bool of shape (B,)."""
+        ended: NDArray[np.bool_] = self.episodes.flags.take(located.slots) != 0
+        return ended & (located.left == n_step)
 
-    def end_flags(self, rows: Rows, n_step: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
-        """`terminateds` and `truncateds` of the transitions, bool of shape (B,) each."""
-        flags = self.episodes.flags.take(self.slots(rows))
-        at_end = self.steps_left(rows) == n_step
-        return {
-            "terminateds": at_end & ((flags & TERMINATED) != 0),
-            "truncateds": at_end & ((flags & TRUNCATED) != 0),
-        }
+    def gather(self, rows: Rows, n_step: Any, gamma: float, **options: bool) -> dict[str, Any]:
+        """The transitions that start at `rows`; see `gather_located`."""
+        steps = np.broadcast_to(np.asarray(n_step, np.int64), rows.shape)
+        return self.gather_located(self.locate(rows), steps, gamma, **options)
 
-    def gather(
+    def gather_located(
         self,
-        rows: Rows,
+        located: Located,
         n_step: NDArray[np.int64],
         gamma: float,
         *,
         infos: bool = False,
         extras: bool = False,
     ) -> dict[str, Any]:
-        """The transitions of `n_step` steps that start at `rows`.
+        """The transitions of `n_step` steps that start at located rows.
 
         Args:
-            rows: Rows of steps, int32 of shape (B,).
-            n_step: Steps of each transition, at least 1 and at most `steps_left(rows)`, (B,).
+            located: B rows of steps.
+            n_step: Steps of each transition, at least 1 and at most `located.left`, (B,).
             gamma: Discount per step.
             infos: Whether to add `infos` and `next_infos`, object arrays of dicts.
             extras: Whether to add `extra_model_outputs`, nested arrays of B items by name.
@@ -259,21 +276,25 @@ class TransitionStore:
             (float64, discounted sums), `terminateds`, `truncateds` (bool: of the episode, where
             the transition reaches its end), `n_step`, `t` (int64, the time step in the episode).
         """
-        reached, rewards = follow(self._next, self.columns.rewards.leaves[0], rows, n_step, gamma)
+        rows, columns = located.rows, self.columns
+        reached, rewards = follow(self._next, columns.rewards.leaves[0], rows, n_step, gamma)
+        flags = self.episodes.flags.take(located.slots)
+        flags[located.left != n_step] = 0
         gathered = {
-            "observations": self.columns.observations.take(rows),
-            "next_observations": self.columns.observations.take(reached),
-            "actions": self.columns.actions.take(rows),
+            "observations": columns.observations.take(rows),
+            "next_observations": columns.observations.take(reached),
+            "actions": columns.actions.take(rows),
             "rewards": rewards,
-            **self.end_flags(rows, n_step),
+            "terminateds": (flags & TERMINATED) != 0,
+            "truncateds": (flags & TRUNCATED) != 0,
             "n_step": n_step,
-            "t": self.time_steps(rows),
+            "t": self.time_steps(located),
         }
         if infos:
-            gathered["infos"] = self.columns.take_infos(rows)
-            gathered["next_infos"] = self.columns.take_infos(reached)
+            gathered["infos"] = columns.take_infos(rows)
+            gathered["next_infos"] = columns.take_infos(reached)
         if extras:
-            gathered["extra_model_outputs"] = self.columns.take_extras(rows)
+            gathered["extra_model_outputs"] = columns.take_extras(rows)
         return gathered
 
     # State

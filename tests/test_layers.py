@@ -28,6 +28,7 @@ LAYERS = (
     ("devices",),
     ("segment_tree",),
     ("sampling", "transitions"),
+    ("replay_batch",),
     ("replay", "replay_files"),
     ("shards",),
     ("rllib",),

@@ -21,7 +21,7 @@ from rllib_per_acc.bench.timing import interleave
 from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
 
 OBSERVATION_SPACE = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
-ACTION_SPACE = gym.spaces.Discrete(2)
+ACTION_SPACE: gym.spaces.Discrete = gym.spaces.Discrete(2)
 EPISODE_STEPS = 50
 BATCH = 512
 ALPHA, BETA, GAMMA, N_STEP = 0.6, 0.4, 0.99, 3
@@ -70,7 +70,7 @@ def _ours(capacity: int, sample_format: str = "rows") -> AccPrioritizedEpisodeRe
     )
 
 
-def _sample(buffer: Any) -> list[SingleAgentEpisode]:
+def _sample(buffer: Any) -> Any:
     return buffer.sample(num_items=BATCH, n_step=N_STEP, gamma=GAMMA, beta=BETA)
 
 
@@ -118,10 +118,10 @@ def compare_operations(
             repeats,
             progress=progress,
         )
-        for name in ("rows", "episodes"):
-            rows.append(
-                Comparison(f"{what}, {name}", "ms", 1e3 * medians["rllib"], 1e3 * medians[name])
-            )
+        rows += [
+            Comparison(f"{what}, {name}", "ms", 1e3 * medians["rllib"], 1e3 * medians[name])
+            for name in ("rows", "episodes")
+        ]
     return rows
 
 

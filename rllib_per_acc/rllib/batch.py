@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from rllib_per_acc.replay import ReplayBatch
+from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.structures import map_leaves
 

@@ -16,7 +16,8 @@ from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
-from rllib_per_acc.replay import PrioritizedReplay, ReplayBatch, ReplayClient
+from rllib_per_acc.replay import PrioritizedReplay
+from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_config import ShardOptions, split_options
@@ -305,5 +306,6 @@ def _connect(capacity: int, options: dict[str, Any], shards: ShardOptions) -> Re
             options,
             num_cpus=shards.num_cpus_per_shard,
             num_gpus=shards.num_gpus_per_shard,
-        )
+        ),
+        options["metrics_window"],
     )

@@ -29,9 +29,9 @@ def log_activity(
         agent_id: The agent that the steps count for.
         module_id: The module that the steps count for.
     """
-    if activity.num_adds:
+    if activity.counts.num_adds:
         _log_adds(logger, activity, window, agent_id, module_id)
-    if activity.num_samples:
+    if activity.counts.num_samples:
         _log_samples(logger, activity, window, agent_id, module_id)
 
 
@@ -40,27 +40,28 @@ def _log_adds(
 ) -> None:
     _means(logger, keys.NUM_EPISODES_STORED, activity.episodes_stored, window)
     _means(logger, keys.NUM_ENV_STEPS_STORED, activity.steps_stored, window)
+    counts = activity.counts
     counted = [
         (
-            activity.episodes_added,
+            counts.episodes_added,
             (keys.NUM_EPISODES_ADDED, keys.NUM_EPISODES_ADDED_LIFETIME),
             (keys.NUM_AGENT_EPISODES_ADDED, keys.NUM_AGENT_EPISODES_ADDED_LIFETIME),
             (keys.NUM_MODULE_EPISODES_ADDED, keys.NUM_MODULE_EPISODES_ADDED_LIFETIME),
         ),
         (
-            activity.steps_added,
+            counts.steps_added,
             (keys.NUM_ENV_STEPS_ADDED, keys.NUM_ENV_STEPS_ADDED_LIFETIME),
             (keys.NUM_AGENT_STEPS_ADDED, keys.NUM_AGENT_STEPS_ADDED_LIFETIME),
             (keys.NUM_MODULE_STEPS_ADDED, keys.NUM_MODULE_STEPS_ADDED_LIFETIME),
         ),
         (
-            activity.episodes_evicted,
+            counts.episodes_evicted,
             (keys.NUM_EPISODES_EVICTED, keys.NUM_EPISODES_EVICTED_LIFETIME),
             (keys.NUM_AGENT_EPISODES_EVICTED, keys.NUM_AGENT_EPISODES_EVICTED_LIFETIME),
             (keys.NUM_MODULE_EPISODES_EVICTED, keys.NUM_MODULE_EPISODES_EVICTED_LIFETIME),
         ),
         (
-            activity.steps_evicted,
+            counts.steps_evicted,
             (keys.NUM_ENV_STEPS_EVICTED, keys.NUM_ENV_STEPS_EVICTED_LIFETIME),
             (keys.NUM_AGENT_STEPS_EVICTED, keys.NUM_AGENT_STEPS_EVICTED_LIFETIME),
             (keys.NUM_MODULE_STEPS_EVICTED, keys.NUM_MODULE_STEPS_EVICTED_LIFETIME),
@@ -74,10 +75,11 @@ def _log_adds(
 def _log_samples(
     logger: MetricsLogger, activity: Activity, window: int, agent_id: str, module_id: str
 ) -> None:
-    sampled, distinct = activity.steps_sampled, activity.distinct_steps
-    _sums(logger, activity.distinct_episodes, None, keys.NUM_EPISODES_PER_SAMPLE)
-    _sums(logger, activity.distinct_episodes, agent_id, keys.NUM_AGENT_EPISODES_PER_SAMPLE)
-    _sums(logger, activity.distinct_episodes, module_id, keys.NUM_MODULE_EPISODES_PER_SAMPLE)
+    counts = activity.counts
+    sampled, distinct = counts.steps_sampled, counts.distinct_steps
+    _sums(logger, counts.distinct_episodes, None, keys.NUM_EPISODES_PER_SAMPLE)
+    _sums(logger, counts.distinct_episodes, agent_id, keys.NUM_AGENT_EPISODES_PER_SAMPLE)
+    _sums(logger, counts.distinct_episodes, module_id, keys.NUM_MODULE_EPISODES_PER_SAMPLE)
     for id_, per_sample, per_sample_lifetime, total, lifetime, utilization, n_step, resamples in (
         (
             None,
@@ -112,7 +114,7 @@ def _log_samples(
     ):
         _sums(logger, distinct, id_, per_sample, per_sample_lifetime)
         _sums(logger, sampled, id_, total, lifetime)
-        _sums(logger, activity.resampled, id_, resamples)
+        _sums(logger, counts.resampled, id_, resamples)
         _means(logger, _key(utilization, id_), activity.utilization, window)
         _means(logger, _key(n_step, id_), activity.n_step, window)
 

@@ -9,7 +9,7 @@ import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
-from rllib_per_acc.replay import ReplayBatch
+from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.structures import flatten, layout_of, unflatten
 

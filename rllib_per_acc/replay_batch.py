@@ -1,0 +1,109 @@
+"""ReplayBatch: sampled transitions, and the way back for their priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.activity import Activity
+from rllib_per_acc.columns import Rows
+from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.replay_options import BetaSchedule, NStep
+from rllib_per_acc.sampling import checked_priorities
+
+
+class RowHandle(NamedTuple):
+    """Names rows as they were when sampled, so that a late priority cannot hit newer ones.
+
+    Attributes:
+        rows: Row numbers, int32 of shape (B,).
+        generations: The generation each row had, uint32 of shape (B,).
+        incarnation: Of the replay that the rows are in.
+    """
+
+    rows: Rows
+    generations: NDArray[np.uint32]
+    incarnation: int
+
+
+class ReplayClient(Protocol):
+    """What adapters need of a replay, wherever it lives."""
+
+    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+        """Stores chunks of episodes; see `PrioritizedReplay.add`."""
+
+    def sample(
+        self,
+        num_items: int,
+        *,
+        n_step: NStep = 1,
+        gamma: float = 0.99,
+        beta: BetaSchedule | None = None,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+    ) -> ReplayBatch:
+        """Draws transitions; see `PrioritizedReplay.sample`."""
+
+    def update(self, handle: Any, priorities: Any) -> None:
+        """Gives the rows of a batch new priorities; called by `ReplayBatch.update`."""
+
+    def take_activity(self) -> Activity:
+        """What happened since the last call."""
+
+    def info(self) -> dict[str, Any]:
+        """Counters; see `PrioritizedReplay.info`."""
+
+    def get_priorities(self) -> dict[str, np.ndarray]:
+        """The mass of every stored step; see `PrioritizedReplay.get_priorities`."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on, as copies."""
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from a state."""
+
+
+class ReplayBatch:
+    """Sampled transitions in columns of B items; those that end an episode come last.
+
+    Attributes:
+        columns: `observations`, `actions`, `next_observations` (nested arrays), `rewards`
+            (float64), `terminateds`, `truncateds` (bool), `t`, `n_step` (int64), `weights`
+            (float64), and where asked for `infos`, `next_infos` (object arrays) and
+            `extra_model_outputs` (nested arrays by name).
+        handle: Names the rows for `update`.
+    """
+
+    def __init__(self, columns: dict[str, Any], handle: Any, client: ReplayClient) -> None:
+        self.columns = columns
+        self.handle = handle
+        self._client = client
+        self._updated = False
+
+    def __len__(self) -> int:
+        return len(self.columns["rewards"])
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["columns"][name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}") from None
+
+    def update(self, priorities: Any) -> None:
+        """Sends new priorities (absolute TD errors), one for each item, once for each batch.
+
+        Args:
+            priorities: Numbers of shape (B,). Rows evicted since are skipped and counted.
+
+        Raises:
+            RuntimeError: If the batch has been updated before.
+            TypeError: If the priorities are not real numbers.
+            ValueError: If their number is wrong, or one is NaN or infinite.
+        """
+        if self._updated:
+            raise RuntimeError("priorities: got a second update of one batch, expected only one")
+        self._client.update(self.handle, checked_priorities(priorities, len(self)))
+        self._updated = True
