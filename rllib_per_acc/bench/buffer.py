@@ -21,7 +21,7 @@ from rllib_per_acc.bench.timing import interleave
 from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
 
 OBSERVATION_SPACE = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
-ACTION_SPACE: gym.spaces.Discrete = gym.spaces.Discrete(2)
+ACTION_SPACE: Any = gym.spaces.Discrete(2)
 EPISODE_STEPS = 50
 BATCH = 512
 ALPHA, BETA, GAMMA, N_STEP = 0.6, 0.4, 0.99, 3

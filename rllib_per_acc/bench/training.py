@@ -1,0 +1,109 @@
+"""A DQN training step with RLlib's buffer and with ours, in one process, step by step in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+from ray.rllib.algorithms.dqn import DQNConfig
+from ray.rllib.utils import metrics as keys
+
+from rllib_per_acc.bench.buffer import ALPHA, BATCH, BETA, GAMMA, N_STEP, Comparison
+from rllib_per_acc.bench.timing import interleave
+
+CAPACITY = 500_000
+FIRST_STEPS = 2_000
+OURS = "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer"
+SIDES: dict[str, dict[str, Any]] = {
+    "rllib": {"type": "PrioritizedEpisodeReplayBuffer"},
+    "rows": {"type": OURS, "num_shards": 0},
+    "rows, in an actor": {"type": OURS},
+    "episodes": {"type": OURS, "num_shards": 0, "sample_format": "episodes"},
+    "episodes, in an actor": {"type": OURS, "sample_format": "episodes"},
+}
+PHASES = {
+    "env steps": keys.ENV_RUNNER_SAMPLING_TIMER,
+    "add": keys.REPLAY_BUFFER_ADD_DATA_TIMER,
+    "sample": keys.REPLAY_BUFFER_SAMPLE_TIMER,
+    "learner": keys.LEARNER_UPDATE_TIMER,
+    "update priorities": keys.REPLAY_BUFFER_UPDATE_PRIOS_TIMER,
+    "sync weights": keys.SYNCH_WORKER_WEIGHTS_TIMER,
+}
+
+
+def dqn_config(replay_buffer: dict[str, Any]) -> DQNConfig:
+    """DQN on CartPole: 8 environments, batch 512, a local learner."""
+    return (
+        DQNConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_envs_per_env_runner=8)
+        .training(
+            replay_buffer_config={
+                "capacity": CAPACITY,
+                "alpha": ALPHA,
+                "beta": BETA,
+                **replay_buffer,
+            },
+            train_batch_size_per_learner=BATCH,
+            n_step=N_STEP,
+            gamma=GAMMA,
+            num_steps_sampled_before_learning_starts=FIRST_STEPS,
+        )
+    )
+
+
+def compare_training(
+    repeats: int, progress: Callable[[], None]
+) -> tuple[list[Comparison], dict[str, dict[str, float]]]:
+    """Times `training_step`, torch on one thread.
+
+    Returns:
+        The comparisons with RLlib's buffer, and for each side the mean milliseconds that RLlib's
+        own timers give for the parts of a step.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    algorithms = {name: dqn_config(buffer).build_algo() for name, buffer in SIDES.items()}
+    try:
+        for algorithm in algorithms.values():
+            while _steps_sampled(algorithm) < FIRST_STEPS:
+                algorithm.training_step()
+            progress()
+
+        def stepping(algorithm: Any) -> Callable[[], Any]:
+            return lambda: algorithm.training_step()
+
+        medians = interleave(
+            {name: lambda a=a: stepping(a) for name, a in algorithms.items()},  # type: ignore[misc]
+            repeats,
+            progress=progress,
+        )
+        phases = {
+            name: {
+                phase: 1e3 * float(np.mean(a.metrics.peek((keys.TIMERS, key), default=np.nan)))
+                for phase, key in PHASES.items()
+            }
+            for name, a in algorithms.items()
+        }
+    finally:
+        for algorithm in algorithms.values():
+            algorithm.stop()
+        ray.shutdown()
+        torch.set_num_threads(threads)
+    return [
+        Comparison(f"DQN training step, {name}", "ms", 1e3 * medians["rllib"], 1e3 * median)
+        for name, median in medians.items()
+        if name != "rllib"
+    ], phases
+
+
+def _steps_sampled(algorithm: Any) -> int:
+    return int(
+        algorithm.metrics.peek(
+            (keys.ENV_RUNNER_RESULTS, keys.NUM_ENV_STEPS_SAMPLED_LIFETIME), default=0
+        )
+    )
