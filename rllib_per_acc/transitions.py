@@ -246,7 +246,7 @@ class TransitionStore:
     def reaches_end(self, located: Located, n_step: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the transitions end with the end of their episode, bool of shape (B,)."""
         ended = self.episodes.flags.take(located.slots) != 0
-        return np.logical_and(ended, located.left == n_step)
+        return np.logical_and(ended, located.left == n_step, dtype=np.bool_)
 
     def gather(self, rows: Rows, n_step: Any, gamma: float, **options: bool) -> dict[str, Any]:
         """The transitions that start at `rows`; see `gather_located`."""
