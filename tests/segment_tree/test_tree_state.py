@@ -89,12 +89,6 @@ def test_a_state_with_leaves_that_are_no_masses_is_refused(device, position, bad
         tree.set_state(state)
 
 
-def test_a_state_that_contradicts_itself_is_refused(device):
-    tree, _ = filled(7, device)
-    with refused(tree, ValueError, "7", "5"):
-        tree.set_state({"capacity": 7, "leaves": np.ones(5)})
-
-
 @pytest.mark.parametrize("capacity", [1, 3, 64, 1000])
 def test_what_a_tree_says_of_itself(device, capacity):
     tree = PriorityTree(capacity, device=device)
