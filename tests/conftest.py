@@ -1,0 +1,36 @@
+"""The devices that every tree test runs over, and how hard hypothesis looks.
+
+`pytest --hypothesis-profile fuzz` looks longer. RLLIB_PER_ACC_REQUIRE_GPU=1 makes a missing GPU a
+failure instead of a skip.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from rllib_per_acc import BackendUnavailableError, PriorityTree
+
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile(
+    "default", max_examples=50, stateful_step_count=30, deadline=None,
+    suppress_health_check=_SLOW_IS_FINE,
+)  # fmt: skip
+settings.register_profile(
+    "fuzz", max_examples=3000, stateful_step_count=100, deadline=None,
+    suppress_health_check=_SLOW_IS_FINE,
+)  # fmt: skip
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session", params=["cpu", pytest.param("gpu", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Each device that `PriorityTree` can run on here."""
+    name: str = request.param
+    try:
+        PriorityTree(1, device=name)
+    except BackendUnavailableError as error:
+        if name == "cpu" or os.environ.get("RLLIB_PER_ACC_REQUIRE_GPU") == "1":
+            pytest.fail(f"device {name!r} is required here: {error}")
+        pytest.skip(f"no {name}: {error}")
+    return name
