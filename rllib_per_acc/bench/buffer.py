@@ -1,4 +1,4 @@
-"""The RLlib buffer against RLlib's own: sample, update, add, memory, and a DQN training step."""
+"""The RLlib buffer against RLlib's own: sample, update, add and memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +17,8 @@ from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
     PrioritizedEpisodeReplayBuffer,
 )
 
-from rllib_per_acc.bench.timing import interleave
+from rllib_per_acc.bench.report import Settings, Table
+from rllib_per_acc.bench.timing import interleaved
 from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
 
 OBSERVATION_SPACE = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -25,28 +26,6 @@ ACTION_SPACE: Any = gym.spaces.Discrete(2)
 EPISODE_STEPS = 50
 BATCH = 512
 ALPHA, BETA, GAMMA, N_STEP = 0.6, 0.4, 0.99, 3
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One row of the table.
-
-    Attributes:
-        name: What was measured.
-        unit: Of the two values: `"ms"` or `"bytes"`.
-        rllib: RLlib's value.
-        ours: Our value.
-    """
-
-    name: str
-    unit: str
-    rllib: float
-    ours: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times less ours is."""
-        return self.rllib / self.ours
 
 
 def episodes(rng: np.random.Generator) -> Iterator[SingleAgentEpisode]:
@@ -64,7 +43,7 @@ def episodes(rng: np.random.Generator) -> Iterator[SingleAgentEpisode]:
         ).to_numpy()
 
 
-def _ours(capacity: int, sample_format: str = "rows") -> AccPrioritizedEpisodeReplayBuffer:
+def _ours(capacity: int, sample_format: str) -> AccPrioritizedEpisodeReplayBuffer:
     return AccPrioritizedEpisodeReplayBuffer(
         capacity, alpha=ALPHA, num_shards=0, sample_format=sample_format
     )
@@ -74,69 +53,97 @@ def _sample(buffer: Any) -> Any:
     return buffer.sample(num_items=BATCH, n_step=N_STEP, gamma=GAMMA, beta=BETA)
 
 
-def compare_operations(
-    capacity: int, repeats: int, progress: Callable[[], None]
-) -> list[Comparison]:
-    """`sample`, `update_priorities` and `add` of full buffers, in this process."""
+def run(settings: Settings) -> list[Table]:
+    """The table of operations of full buffers in this process, and of their memory."""
+    capacity, repeats = (50_000, 5) if settings.quick else (500_000, 25)
+    settings.progress("buffer: memory")
+    memory = {side: _memory(side, capacity) for side in ("rllib", "ours")}
+    rows = [
+        *_operations(capacity, repeats, settings.progress),
+        (
+            "resident bytes per step",
+            memory["rllib"],
+            memory["ours"],
+            memory["rllib"] / memory["ours"],
+        ),
+    ]
+    return [
+        Table(
+            name="buffer",
+            title=(
+                f"RLlib's PrioritizedEpisodeReplayBuffer and ours: {capacity:,} CartPole-sized "
+                f"steps, batch {BATCH}, n_step {N_STEP}, in process"
+            ),
+            columns=("operation", "RLlib", "ours", "ratio"),
+            rows=rows,
+            notes=("Times in milliseconds, medians; ratios are medians over the repeats.",),
+        )
+    ]
+
+
+def _operations(capacity: int, repeats: int, progress: Callable[[str], None]) -> list[Any]:
     rng = np.random.default_rng(0)
     incoming = episodes(rng)
-    buffers = {
+    buffers: dict[str, Any] = {
         "rllib": PrioritizedEpisodeReplayBuffer(capacity, alpha=ALPHA),
-        "rows": _ours(capacity),
+        "rows": _ours(capacity, "rows"),
         "episodes": _ours(capacity, "episodes"),
     }
-    for _ in range(0, capacity, 20 * EPISODE_STEPS):
-        chunk = list(itertools.islice(incoming, 20))
+    for filled in range(0, capacity, 20 * EPISODE_STEPS):
+        progress(f"buffer: filling {filled:,} of {capacity:,}")
+        some = list(itertools.islice(incoming, 20))
         for buffer in buffers.values():
-            buffer.add(chunk)
-        progress()
+            buffer.add(some)
     for buffer in buffers.values():  # spread the priorities before anything is timed
         for _ in range(20):
             _sample(buffer)
             buffer.update_priorities(rng.exponential(size=BATCH))
 
-    def sampling(buffer: Any) -> Callable[[], Any]:
-        return lambda: _sample(buffer)
+    def sampled() -> np.ndarray:
+        for buffer in buffers.values():
+            _sample(buffer)
+        return rng.exponential(size=BATCH)
 
-    def updating(buffer: Any) -> Callable[[], Any]:
-        _sample(buffer)
-        td_errors = rng.exponential(size=BATCH)
-        return lambda: buffer.update_priorities(td_errors)
-
-    def adding(buffer: Any) -> Callable[[], Any]:
-        episode = next(incoming)
-        return lambda: buffer.add(episode)
-
+    measured: list[tuple[str, Callable[[], Any], Callable[[Any, Any], Any]]] = [
+        (f"sample({BATCH})", lambda: None, lambda buffer, _: _sample(buffer)),
+        (
+            f"update_priorities({BATCH})",
+            sampled,
+            lambda buffer, td_errors: buffer.update_priorities(td_errors),
+        ),
+        (
+            f"add({EPISODE_STEPS} steps), evicting",
+            lambda: next(incoming),
+            lambda buffer, episode: buffer.add(episode),
+        ),
+    ]
     rows = []
-    for what, prepare in (
-        (f"sample({BATCH})", sampling),
-        (f"update_priorities({BATCH})", updating),
-        (f"add({EPISODE_STEPS} steps), evicting", adding),
-    ):
-        medians = interleave(
-            {name: lambda b=buffer, p=prepare: p(b) for name, buffer in buffers.items()},  # type: ignore[misc]
-            repeats,
-            progress=progress,
+    for what, fresh, call in measured:
+        progress(f"buffer: {what}")
+        timings = interleaved(
+            {name: partial(call, buffer) for name, buffer in buffers.items()},
+            fresh,
+            repeats=repeats,
         )
         rows += [
-            Comparison(f"{what}, {name}", "ms", 1e3 * medians["rllib"], 1e3 * medians[name])
+            (
+                f"{what}, {name}",
+                1e3 * timings["rllib"].median,
+                1e3 * timings[name].median,
+                timings[name].times_faster_than(timings["rllib"]),
+            )
             for name in ("rows", "episodes")
         ]
     return rows
 
 
-def compare_memory(capacity: int) -> Comparison:
-    """Resident bytes per step of a full buffer, each side in a process of its own."""
-    rllib, ours = (
-        float(
-            subprocess.run(
-                [sys.executable, "-m", "rllib_per_acc.bench.memory", side, str(capacity)],
-                check=True,
-                capture_output=True,
-                text=True,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            ).stdout.splitlines()[-1]
-        )
-        for side in ("rllib", "ours")
-    )
-    return Comparison("memory per step", "bytes", rllib, ours)
+def _memory(side: str, capacity: int) -> float:
+    """Resident bytes per step of a full buffer, in a process of its own."""
+    printed = subprocess.run(
+        [sys.executable, "-m", "rllib_per_acc.bench.memory", side, str(capacity)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ).stdout
+    return float(printed.splitlines()[-1])

@@ -28,11 +28,17 @@ def resident_bytes() -> int:
 def main(side: str, capacity: int) -> None:
     """Fills a buffer one episode at a time and prints what it takes per step."""
     incoming = episodes(np.random.default_rng(0))
-    warm: Any = AccPrioritizedEpisodeReplayBuffer(100, num_shards=0)
-    warm.add(next(incoming))
+    warm: list[Any] = [
+        PrioritizedEpisodeReplayBuffer(2_000),
+        AccPrioritizedEpisodeReplayBuffer(2_000, num_shards=0),
+    ]
+    for episode in itertools.islice(incoming, 200):
+        for buffer in warm:
+            buffer.add(episode)
+    del warm, buffer, episode
     gc.collect()
     before = resident_bytes()
-    buffer: Any = (
+    buffer = (
         PrioritizedEpisodeReplayBuffer(capacity, alpha=ALPHA)
         if side == "rllib"
         else AccPrioritizedEpisodeReplayBuffer(capacity, alpha=ALPHA, num_shards=0)

@@ -1,43 +1,93 @@
-"""Interleaved timing: what a busy machine does to one side it does to the other."""
+"""Times several ways of doing one thing, interleaved: the only figures worth having are ratios.
+
+On a shared machine an absolute time says little, and two series measured one after the other say
+less. Here every repeat runs every contender once, in an order that rotates, on fresh input, and
+ratios are medians over the repeats.
+"""
 
 from __future__ import annotations
 
+import gc
+import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TypeVar
 
-import numpy as np
+T = TypeVar("T")
 
-Prepare = Callable[[], Callable[[], Any]]
-"""Makes fresh input and returns the call to be timed."""
+# A stretch of calls shorter than this is lost in the clock's and the interpreter's own time.
+_SHORTEST_STRETCH = 30e-6
 
 
-def interleave(
-    sides: Mapping[str, Prepare],
-    repeats: int,
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call, one value for each repeat."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median of the repeats, in seconds."""
+        return statistics.median(self.seconds)
+
+    def times_faster_than(self, other: Timing) -> float:
+        """Returns the median, over the repeats, of the other's time divided by this one's."""
+        return statistics.median(
+            theirs / ours for ours, theirs in zip(self.seconds, other.seconds, strict=True)
+        )
+
+
+def interleaved(
+    contenders: Mapping[str, Callable[[T], object]],
+    fresh: Callable[[], T],
     *,
-    warmup: int = 2,
-    progress: Callable[[], None] = lambda: None,
-) -> dict[str, float]:
-    """Times all sides in turn, again and again.
+    repeats: int = 30,
+    seconds: float = float("inf"),
+) -> dict[str, Timing]:
+    """Runs every contender once in each repeat.
+
+    A repeat of a contender is one call or, if that is very short, as many as take some tens of
+    microseconds, each with its own input.
 
     Args:
-        sides: By name, what to prepare (untimed) and call (timed).
-        repeats: How many timed calls of each.
-        warmup: How many untimed calls of each come first.
-        progress: Called after every round.
+        contenders: What to run, by name.
+        fresh: Makes the input of one call; not timed. A benchmark that repeats one input trains
+            the branch predictor and the caches, and flatters.
+        repeats: How often, at most.
+        seconds: No repeat is started later than this, but at least three are run.
 
     Returns:
-        The median seconds of each side.
+        A `Timing` for each contender.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for round_ in range(-warmup, repeats):
-        for name, prepare in sides.items():
-            call = prepare()
-            start = time.perf_counter()
-            call()
-            elapsed = time.perf_counter() - start
-            if round_ >= 0:
-                seconds[name].append(elapsed)
-        progress()
-    return {name: float(np.median(values)) for name, values in seconds.items()}
+    names = list(contenders)
+    calls = {name: _calls_per_stretch(contenders[name], fresh) for name in names}
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    began = time.perf_counter()
+    for repeat in range(repeats):
+        if repeat >= 3 and time.perf_counter() - began > seconds:
+            break
+        first = repeat % len(names)
+        for name in names[first:] + names[:first]:
+            taken[name].append(_stretch(contenders[name], fresh, calls[name]))
+    return {name: Timing(tuple(values)) for name, values in taken.items()}
+
+
+def _calls_per_stretch(run: Callable[[T], object], fresh: Callable[[], T]) -> int:
+    """Also warms up."""
+    once = min(_stretch(run, fresh, 1) for _ in range(2))
+    return max(1, min(200, int(_SHORTEST_STRETCH / once)))
+
+
+def _stretch(run: Callable[[T], object], fresh: Callable[[], T], calls: int) -> float:
+    inputs = [fresh() for _ in range(calls)]
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        for value in inputs:
+            run(value)
+        return (time.perf_counter() - start) / calls
+    finally:
+        if collects:
+            gc.enable()

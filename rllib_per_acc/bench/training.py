@@ -11,8 +11,9 @@ import torch
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.utils import metrics as keys
 
-from rllib_per_acc.bench.buffer import ALPHA, BATCH, BETA, GAMMA, N_STEP, Comparison
-from rllib_per_acc.bench.timing import interleave
+from rllib_per_acc.bench.buffer import ALPHA, BATCH, BETA, GAMMA, N_STEP
+from rllib_per_acc.bench.report import Settings, Table
+from rllib_per_acc.bench.timing import interleaved
 
 CAPACITY = 500_000
 FIRST_STEPS = 2_000
@@ -55,50 +56,60 @@ def dqn_config(replay_buffer: dict[str, Any]) -> DQNConfig:
     )
 
 
-def compare_training(
-    repeats: int, progress: Callable[[], None]
-) -> tuple[list[Comparison], dict[str, dict[str, float]]]:
-    """Times `training_step`, torch on one thread.
-
-    Returns:
-        The comparisons with RLlib's buffer, and for each side the mean milliseconds that RLlib's
-        own timers give for the parts of a step.
-    """
+def run(settings: Settings) -> list[Table]:
+    """The table of training steps, and where their time goes; torch on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     algorithms = {name: dqn_config(buffer).build_algo() for name, buffer in SIDES.items()}
     try:
-        for algorithm in algorithms.values():
+        for name, algorithm in algorithms.items():
+            settings.progress(f"training: first {FIRST_STEPS:,} env steps, {name}")
             while _steps_sampled(algorithm) < FIRST_STEPS:
                 algorithm.training_step()
-            progress()
-
-        def stepping(algorithm: Any) -> Callable[[], Any]:
-            return lambda: algorithm.training_step()
-
-        medians = interleave(
-            {name: lambda a=a: stepping(a) for name, a in algorithms.items()},  # type: ignore[misc]
-            repeats,
-            progress=progress,
+        settings.progress("training: timing")
+        timings = interleaved(
+            {name: _stepping(algorithm) for name, algorithm in algorithms.items()},
+            lambda: None,
+            repeats=5 if settings.quick else 40,
         )
-        phases = {
-            name: {
-                phase: 1e3 * float(np.mean(a.metrics.peek((keys.TIMERS, key), default=np.nan)))
-                for phase, key in PHASES.items()
-            }
-            for name, a in algorithms.items()
-        }
+        phases = [(name, *_phases(algorithm)) for name, algorithm in algorithms.items()]
     finally:
         for algorithm in algorithms.values():
             algorithm.stop()
         ray.shutdown()
         torch.set_num_threads(threads)
+    steps = [
+        (name, 1e3 * timing.median, timing.times_faster_than(timings["rllib"]))
+        for name, timing in timings.items()
+    ]
+    setting = f"CartPole, 8 environments, local learner, batch {BATCH}, n_step {N_STEP}"
     return [
-        Comparison(f"DQN training step, {name}", "ms", 1e3 * medians["rllib"], 1e3 * median)
-        for name, median in medians.items()
-        if name != "rllib"
-    ], phases
+        Table(
+            name="training",
+            title=f"A DQN training step: {setting}",
+            columns=("buffer", "ms", "times faster"),
+            rows=steps,
+            notes=("Medians; ratios are medians over the repeats. torch runs on one thread.",),
+        ),
+        Table(
+            name="training_phases",
+            title="Where the time of a step goes, by RLlib's own timers (ms)",
+            columns=("buffer", *PHASES),
+            rows=phases,
+        ),
+    ]
+
+
+def _stepping(algorithm: Any) -> Callable[[None], object]:
+    return lambda _: algorithm.training_step()
+
+
+def _phases(algorithm: Any) -> list[float]:
+    peek = algorithm.metrics.peek
+    return [
+        1e3 * float(np.mean(peek((keys.TIMERS, key), default=np.nan))) for key in PHASES.values()
+    ]
 
 
 def _steps_sampled(algorithm: Any) -> int:
