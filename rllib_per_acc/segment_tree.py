@@ -248,8 +248,8 @@ def power(values: ArrayLike, exponent: float) -> float | NDArray[np.float64]:
     """Raises values to a power with the bits of Python's ``float ** float``.
 
     NumPy's vectorized power may differ in the last place. Where Python raises or leaves the real
-    numbers, this gives what C's ``pow`` gives: ``power([0.0], -1.0)`` is inf, ``power([-1.0], 0.5)``
-    is NaN.
+    numbers, this gives what C's ``pow`` gives: ``power([0.0], -1.0)`` is inf, and
+    ``power([-1.0], 0.5)`` is NaN.
 
     Args:
         values: Real numbers, shape (n,), or one number.

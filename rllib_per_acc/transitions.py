@@ -245,8 +245,9 @@ class TransitionStore:
 
     def reaches_end(self, located: Located, n_step: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether the transitions end with the end of their episode, bool of shape (B,)."""
-        ended = self.episodes.flags.take(located.slots) != 0
-        return np.logical_and(ended, located.left == n_step, dtype=np.bool_)
+        ends: NDArray[np.bool_] = located.left == n_step
+        ends &= self.episodes.flags.take(located.slots) != 0
+        return ends
 
     def gather(self, rows: Rows, n_step: Any, gamma: float, **options: bool) -> dict[str, Any]:
         """The transitions that start at `rows`; see `gather_located`."""

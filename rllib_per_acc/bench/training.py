@@ -73,7 +73,7 @@ def run(settings: Settings) -> list[Table]:
             lambda: None,
             repeats=5 if settings.quick else 40,
         )
-        phases = [(name, *_phases(algorithm)) for name, algorithm in algorithms.items()]
+        phases: list[list[Any]] = [[name, *_phases(a)] for name, a in algorithms.items()]
     finally:
         for algorithm in algorithms.values():
             algorithm.stop()
