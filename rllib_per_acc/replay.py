@@ -259,6 +259,10 @@ class PrioritizedReplay:
             "mass": self.tree[rows],
         }
 
+    def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
+        """Copies of the stored episodes number `start` to `stop`, oldest first."""
+        return self._store.chunks(start, stop)
+
     def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything needed to go on: a JSON-able description, and arrays.
 

@@ -59,6 +59,9 @@ class ReplayClient(Protocol):
     def get_priorities(self) -> dict[str, np.ndarray]:
         """The mass of every stored step; see `PrioritizedReplay.get_priorities`."""
 
+    def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
+        """Copies of stored episodes; see `PrioritizedReplay.get_chunks`."""
+
     def get_state(self) -> dict[str, Any]:
         """Everything needed to go on, as copies."""
 

@@ -54,6 +54,10 @@ class ReplayShard:
         """See `PrioritizedReplay.get_priorities`."""
         return self._replay.get_priorities()
 
+    def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
+        """See `PrioritizedReplay.get_chunks`."""
+        return self._replay.get_chunks(start, stop)
+
     def get_state(self) -> dict[str, Any]:
         """See `PrioritizedReplay.get_state`."""
         return self._replay.get_state()
@@ -128,6 +132,10 @@ class RemoteReplay:
     def get_priorities(self) -> dict[str, np.ndarray]:
         """See `PrioritizedReplay.get_priorities`."""
         return self._wait(self._shard.get_priorities.remote())
+
+    def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
+        """See `PrioritizedReplay.get_chunks`."""
+        return self._wait(self._shard.get_chunks.remote(start, stop))
 
     def get_state(self) -> dict[str, Any]:
         """See `PrioritizedReplay.get_state`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -297,6 +298,28 @@ class TransitionStore:
         if extras:
             gathered["extra_model_outputs"] = columns.take_extras(rows)
         return gathered
+
+    def chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
+        """Copies of the stored episodes number `start` to `stop`, oldest first."""
+        columns = self.columns
+        copies = []
+        for episode in islice(self.episodes, start, stop):
+            path = episode.row_array()
+            steps = path[:-1]
+            copies.append(
+                EpisodeChunk(
+                    episode.episode_id,
+                    columns.observations.take(path),
+                    columns.actions.take(steps) if len(steps) else [],
+                    columns.rewards.take(steps) if len(steps) else [],
+                    bool(self.episodes.flags[episode.slot] & TERMINATED),
+                    bool(self.episodes.flags[episode.slot] & TRUNCATED),
+                    episode.t_started,
+                    columns.take_infos(path).tolist(),
+                    columns.take_extras(steps),
+                )
+            )
+        return copies
 
     # State
 

@@ -22,7 +22,7 @@ from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_config import ShardOptions, split_options
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
-from rllib_per_acc.rllib.episode_chunks import chunk_of
+from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
 from rllib_per_acc.rllib.metrics import log_activity
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.rllib.send_record import SendRecord
@@ -255,6 +255,11 @@ class AccPrioritizedEpisodeReplayBuffer(
     def get_added_timesteps(self, module_id: ModuleID | None = None) -> int:
         """Time steps added so far."""
         return self._client.info()["steps_added"]
+
+    @property
+    def episodes(self) -> EpisodesView:
+        """The stored episodes as a sequence, oldest first; reading it copies them out."""
+        return EpisodesView(self._client, (self._observation_space, self._action_space))
 
     def get_shard_info(self) -> list[dict[str, Any]]:
         """For each shard where it runs (`pid`, `node`), its `device`, and its counters."""

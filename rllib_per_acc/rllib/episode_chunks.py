@@ -1,8 +1,9 @@
-"""RLlib episodes as chunks for the store."""
+"""RLlib episodes as chunks for the store, and back."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
 import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -10,6 +11,7 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from ray.rllib.utils.spaces.space_utils import batch as stack
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.replay_batch import ReplayClient
 
 
 def chunk_of(episode: SingleAgentEpisode) -> EpisodeChunk:
@@ -27,6 +29,65 @@ def chunk_of(episode: SingleAgentEpisode) -> EpisodeChunk:
             key: _values(outputs) for key, outputs in episode.extra_model_outputs.items()
         },
     )
+
+
+def episode_of(
+    chunk: EpisodeChunk, observation_space: Any = None, action_space: Any = None
+) -> SingleAgentEpisode:
+    """The episode that a stored chunk came from, as arrays."""
+    return SingleAgentEpisode(
+        id_=chunk.episode_id,
+        observations=InfiniteLookbackBuffer(chunk.observations),
+        observation_space=observation_space,
+        infos=InfiniteLookbackBuffer(list(chunk.infos or [{}] * (len(chunk) + 1))),
+        actions=InfiniteLookbackBuffer(chunk.actions),
+        action_space=action_space,
+        rewards=InfiniteLookbackBuffer(chunk.rewards),
+        terminated=chunk.terminated,
+        truncated=chunk.truncated,
+        extra_model_outputs={
+            key: InfiniteLookbackBuffer(outputs)
+            for key, outputs in chunk.extra_model_outputs.items()
+        },
+        t_started=chunk.t_started,
+        len_lookback_buffer=0,
+    )
+
+
+class EpisodesView(Sequence[SingleAgentEpisode]):
+    """The stored episodes, oldest first, copied out when they are read.
+
+    Args:
+        client: The replay that holds them.
+        spaces: Their observation and action space.
+    """
+
+    def __init__(self, client: ReplayClient, spaces: tuple[Any, Any]) -> None:
+        self._client = client
+        self._spaces = spaces
+
+    def __len__(self) -> int:
+        return int(self._client.info()["episodes"])
+
+    @overload
+    def __getitem__(self, index: int) -> SingleAgentEpisode: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[SingleAgentEpisode]: ...
+    def __getitem__(self, index: int | slice) -> SingleAgentEpisode | list[SingleAgentEpisode]:
+        chosen = range(len(self))[index]
+        if isinstance(chosen, int):
+            return self._copies(chosen, chosen + 1)[0]
+        if not chosen:
+            return []
+        first = min(chosen)
+        copies = self._copies(first, max(chosen) + 1)
+        return [copies[i - first] for i in chosen]
+
+    def __iter__(self) -> Iterator[SingleAgentEpisode]:
+        return iter(self._copies(0, len(self)))
+
+    def _copies(self, start: int, stop: int) -> list[SingleAgentEpisode]:
+        return [episode_of(c, *self._spaces) for c in self._client.get_chunks(start, stop)]
 
 
 def _list(buffer: InfiniteLookbackBuffer) -> list[Any] | None:
