@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, fields
+from typing import Any
+
+from rllib_per_acc.replay_options import non_negative_int
 
 
 @dataclass(slots=True)
@@ -20,6 +23,15 @@ class Counts:
     distinct_steps: int = 0
     distinct_episodes: int = 0
     resampled: int = 0
+
+    @staticmethod
+    def restored(sums: dict[str, Any]) -> Counts:
+        """From `dataclasses.asdict`; sums that are not there count as 0.
+
+        Raises:
+            TypeError, ValueError: If there are others, or one is no integer >= 0.
+        """
+        return Counts(**{name: non_negative_int(name, value) for name, value in sums.items()})
 
     def __add__(self, other: Counts) -> Counts:
         names = [f.name for f in fields(Counts)]

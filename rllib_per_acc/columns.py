@@ -12,7 +12,8 @@ from rllib_per_acc.structures import Layout, flatten, layout_of, unflatten
 
 Rows = NDArray[np.int32]
 
-_STORED_KINDS = "biufcO"
+STORED_KINDS = "biufcO"
+"""Of the dtypes that columns have."""
 
 
 def as_leaf(values: Any, what: str, length: int) -> np.ndarray:
@@ -26,11 +27,20 @@ def as_leaf(values: Any, what: str, length: int) -> np.ndarray:
     except ValueError:  # ragged: every item is kept as an object
         array = np.empty(len(values), object)
         array[:] = values
-    if array.dtype.kind not in _STORED_KINDS:
+    if array.dtype.kind not in STORED_KINDS:
         array = array.astype(object)
     if array.ndim == 0 or len(array) != length:
         got = "a scalar" if array.ndim == 0 else f"{len(array)} items"
         raise ValueError(f"{what}: got {got}, expected {length} items")
+    return array
+
+
+def owned(array: np.ndarray, num_rows: int) -> np.ndarray:
+    """`array` itself, grown to `num_rows` rows, if it can be written and resized; else a copy."""
+    flags = array.flags
+    if not (flags.owndata and flags.writeable and flags.c_contiguous and type(array) is np.ndarray):
+        array = np.array(array, order="C")
+    array.resize((num_rows, *array.shape[1:]), refcheck=False)
     return array
 
 

@@ -131,28 +131,26 @@ class EpisodeTable:
         self._free_slots.append(episode.slot)
         return episode
 
-    def ids_and_starts(self) -> list[tuple[str, int]]:
-        """Id and first time step of every episode, oldest first."""
-        return [(episode.episode_id, episode.t_started) for episode in self]
-
     def arrays(self) -> dict[str, np.ndarray]:
-        """The rest of what `restore` needs: flags, rows and their numbers, oldest first."""
-        rows = [episode.row_array() for episode in self]
+        """What `restore` needs, oldest episode first."""
+        slots = [episode.slot for episode in self]
         return {
-            "episode_flags": self.flags[[episode.slot for episode in self]],
-            "episode_rows": np.concatenate([np.empty(0, np.int32), *rows]),
-            "episode_num_rows": np.array([len(r) for r in rows], np.int64),
+            "episode_ids": np.fromiter((episode.episode_id for episode in self), object),
+            "episode_t_started": np.array([episode.t_started for episode in self], np.int64),
+            "episode_flags": self.flags[slots],
+            "episode_num_rows": self.lengths[slots] + np.int64(1),
+            "episode_rows": np.frombuffer(b"".join([e.rows for e in self]), np.int32),
         }
 
-    def restore(self, ids_and_starts: list[tuple[str, int]], arrays: dict[str, np.ndarray]) -> None:
-        """Takes over what another table returned, in place of what is here."""
-        self.__init__()  # type: ignore[misc]
-        ends = np.cumsum(arrays["episode_num_rows"])
-        all_rows = np.split(arrays["episode_rows"].astype(np.int32), ends[:-1])
-        flags = arrays["episode_flags"]
-        for (id_, t_started), rows, flag in zip(ids_and_starts, all_rows, flags):  # noqa: B905
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Takes what another table's `arrays` returned, checked, into this empty table."""
+        names = ("episode_ids", "episode_t_started", "episode_flags", "episode_num_rows")
+        all_rows, end = arrays["episode_rows"], 0
+        for id_, t_started, flag, num_rows in zip(*(arrays[n].tolist() for n in names)):  # noqa: B905
+            episode = self.start(id_, t_started)
+            start, end = end, end + num_rows
             self.extend(
-                self.start(id_, t_started), rows, bool(flag & TERMINATED), bool(flag & TRUNCATED)
+                episode, all_rows[start:end], bool(flag & TERMINATED), bool(flag & TRUNCATED)
             )
 
     def longest(self) -> int:

@@ -76,6 +76,20 @@ def positive_int(name: str, value: Any) -> int:
     return int(value)
 
 
+def non_negative_int(name: str, value: Any) -> int:
+    """`value` as an int >= 0.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is negative.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: got {value!r}, expected an integer >= 0")
+    if value < 0:
+        raise ValueError(f"{name}: got {value}, expected an integer >= 0")
+    return int(value)
+
+
 def non_negative(name: str, value: Any) -> float:
     """`value` as a finite float >= 0.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.columns import Rows
+from rllib_per_acc.columns import Rows, owned
 
 _MIN_ROWS = 1024
 
@@ -23,7 +21,8 @@ class RowPool:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._roomy = capacity + capacity // 8 + _MIN_ROWS
+        self.roomy = capacity + capacity // 8 + _MIN_ROWS
+        """How many rows growth by doubling stops at."""
         self.num_used = 0
         """Rows ever handed out: those past it were never touched."""
         self.num_allocated = 0
@@ -55,7 +54,7 @@ class RowPool:
 
     def _allocate(self, needed: int) -> None:
         doubled = max(2 * self.num_allocated, _MIN_ROWS)
-        steady = self._roomy if needed <= self._roomy else needed + needed // 8
+        steady = self.roomy if needed <= self.roomy else needed + needed // 8
         self.num_allocated = max(needed, min(doubled, steady))
         self.generation.resize(self.num_allocated, refcheck=False)
 
@@ -71,11 +70,11 @@ class RowPool:
             "free_rows": self._free[: self.num_free],
         }
 
-    def restore(self, arrays: dict[str, Any]) -> None:
-        """Takes over what `arrays` of another pool returned."""
-        generation, free = arrays["generation"], arrays["free_rows"]
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Takes what another pool's `arrays` returned, checked, into this new pool."""
+        generation = arrays.pop("generation")
         self.num_used = len(generation)
         self._allocate(self.num_used)
-        self.generation[: self.num_used] = generation
-        self._free = np.array(free, np.int32)
-        self.num_free = len(free)
+        self.generation = owned(generation, self.num_allocated)
+        self.num_free = len(arrays["free_rows"])
+        self._free = owned(arrays.pop("free_rows"), self.num_free)

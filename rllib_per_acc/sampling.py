@@ -7,12 +7,14 @@ P(i) = mass_i / total (Schaul et al., 2016, equation 1).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.columns import Rows
+from rllib_per_acc.replay_options import non_negative, non_negative_int
 from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, power
 
 Floats = NDArray[np.float64]
@@ -163,17 +165,59 @@ class PrioritySampler:
         weights /= highest
         return weights
 
-    def state(self) -> dict[str, Any]:
-        """What `restore` needs beside the masses, in JSON-able form."""
-        return {"lifetime_max_priority": self.lifetime_max_priority, "num_lifted": self.num_lifted}
+    def state(self, num_rows: int) -> tuple[dict[str, Any], dict[str, Floats]]:
+        """What `restore` needs: a JSON-able description, and the masses of `num_rows` rows.
 
-    def restore(self, state: dict[str, Any], masses: Floats) -> None:
-        """Goes on with these masses of rows 0, 1, ...; priorities come from them by alpha."""
-        self.lifetime_max_priority = state["lifetime_max_priority"]
-        self.num_lifted = state["num_lifted"]
-        self.reserve(max(len(masses), 1))
-        self.tree.set_state({"leaves": masses})
+        There are priorities too where they are kept (`max_priority="buffer"`), -inf where absent.
+        """
+        description = {
+            "alpha": self.alpha,
+            "lifetime_max_priority": self.lifetime_max_priority,
+            "num_lifted": self.num_lifted,
+        }
+        arrays = {"masses": _leaves(self.tree, num_rows)}
         if self._negated is not None:
+            negated = _leaves(self._negated, num_rows)
+            arrays["priorities"] = np.negative(negated, out=negated)
+        return description, arrays
+
+    def restore(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Takes what another sampler's `state` returned, checked, into this new sampler.
+
+        Priorities that are not there, and masses of another alpha, are computed from each other.
+
+        Raises:
+            ValueError: If a number of the description is not one that a sampler has.
+        """
+        alpha = non_negative("alpha", description["alpha"])
+        self.lifetime_max_priority = non_negative(
+            "lifetime_max_priority", description["lifetime_max_priority"]
+        )
+        self.num_lifted = non_negative_int("num_lifted", description["num_lifted"])
+        masses, priorities = arrays.pop("masses"), arrays.pop("priorities", None)
+        if alpha != self.alpha or (priorities is None and self._negated is not None):
             stored = np.flatnonzero(masses)
-            exponent = 1.0 / self.alpha if self.alpha else 0.0
-            self._negated[stored] = -power(masses[stored], exponent)
+            if priorities is None:
+                priorities = np.full(len(masses), -np.inf)
+                priorities[stored] = power(masses[stored], 1.0 / alpha if alpha else 0.0)
+            if alpha != self.alpha:
+                masses[stored] = self.masses_of(priorities[stored])
+        self.reserve(max(len(masses), 1))
+        if self._negated is not None and priorities is not None:
+            for rows in _blocks(len(masses)):
+                self._negated[rows] = -priorities[rows]
+        del priorities
+        self.tree.set_state({"leaves": masses})
+
+
+def _blocks(n: int) -> Iterator[NDArray[np.int64]]:
+    """0 ... n - 1 in blocks, so that little memory is needed at a time."""
+    for start in range(0, n, 1 << 16):
+        yield np.arange(start, min(n, start + (1 << 16)))
+
+
+def _leaves(tree: PriorityTree | MinSegmentTree, n: int) -> Floats:
+    leaves = np.empty(n)
+    for rows in _blocks(n):
+        leaves[rows] = tree[rows]
+    return leaves

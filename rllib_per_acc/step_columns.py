@@ -9,8 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.columns import Column, OptionalColumn, Prepared, Rows
+from rllib_per_acc.columns import (
+    STORED_KINDS,
+    Column,
+    OptionalColumn,
+    Prepared,
+    Rows,
+    owned,
+)
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.saved_rows import array_of
+from rllib_per_acc.structures import num_leaves_of
+
+NOTHING = "nothing"
+"""In a state, the layout of a column that nothing was written to."""
 
 
 @dataclass(slots=True)
@@ -147,7 +159,7 @@ class StepColumns:
         layouts: dict[str, Any] = {"extras": list(self.extras)}
         arrays = {}
         for column in self:
-            layouts[column.name] = {"layout": column.layout, "leaves": len(column.leaves)}
+            layouts[column.name] = column.layout if column.leaves else NOTHING
             for i, leaf in enumerate(column.leaves):
                 arrays[f"{column.name}.{i}"] = leaf[:num_rows]
             if isinstance(column, OptionalColumn):
@@ -155,22 +167,32 @@ class StepColumns:
         return layouts, arrays
 
     def restore(
-        self, layouts: dict[str, Any], arrays: dict[str, np.ndarray], allocated: int
+        self, layouts: dict[str, Any], arrays: dict[str, np.ndarray], num_rows: int, allocated: int
     ) -> None:
-        """Takes over copies of what `state` of others returned, in columns of `allocated` rows."""
+        """Takes what another's `state` returned into these new columns of `allocated` rows.
+
+        Raises:
+            ValueError: If an array is missing, or is none of `num_rows` items that fits its column.
+        """
         self.extras = {key: self._extra(key) for key in layouts["extras"]}
         for column in self:
-            column.layout = layouts[column.name]["layout"]
-            leaves = range(layouts[column.name]["leaves"])
-            column.leaves = [_grown(arrays[f"{column.name}.{i}"], allocated) for i in leaves]
+            layout = layouts[column.name]
+            column.layout = None if layout == NOTHING else layout
+            num_leaves = 0 if layout == NOTHING else num_leaves_of(layout)
+            for i in range(num_leaves):
+                leaf = arrays.pop(f"{column.name}.{i}")
+                if leaf.dtype.kind not in STORED_KINDS or not leaf.ndim or len(leaf) != num_rows:
+                    raise ValueError(
+                        f"{column.name}.{i}: got {leaf.dtype} of shape {leaf.shape}, expected "
+                        f"{num_rows} numbers, arrays or objects"
+                    )
+                column.leaves.append(owned(leaf, allocated))
             if isinstance(column, OptionalColumn):
-                column.present = _grown(arrays[f"{column.name}.present"], allocated)
-
-
-def _grown(values: np.ndarray, num_rows: int) -> np.ndarray:
-    grown = np.zeros((num_rows, *values.shape[1:]), values.dtype)
-    grown[: len(values)] = values
-    return grown
+                name = f"{column.name}.present"
+                array_of(arrays, name, np.bool_, num_rows)
+                column.present = owned(arrays.pop(name), allocated)
+        if self.rewards.leaves:
+            array_of({"rewards": self.rewards.leaves[0]}, "rewards", np.float64)
 
 
 def _info_array(infos: Sequence[Any] | None, length: int) -> np.ndarray:

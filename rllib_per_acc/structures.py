@@ -21,6 +21,25 @@ def layout_of(struct: Any) -> Layout:
     return None
 
 
+def num_leaves_of(layout: Layout) -> int:
+    """How many leaves structures with this layout have.
+
+    Raises:
+        ValueError: If it is no layout.
+    """
+    if layout is None:
+        return 1
+    if isinstance(layout, dict) and len(layout) == 1:
+        (kind, children), *_ = layout.items()
+        if kind == "dict" and isinstance(children, dict):
+            return sum(map(num_leaves_of, children.values()))
+        if kind == "tuple" and isinstance(children, list):
+            return sum(map(num_leaves_of, children))
+    raise ValueError(
+        f"layout: got {layout!r:.80}, expected None, {{'dict': ...}} or {{'tuple': ...}}"
+    )
+
+
 def flatten(struct: Any, layout: Layout, what: str) -> list[Any]:
     """The leaves of `struct` in the order of `layout`.
 

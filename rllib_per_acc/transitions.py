@@ -236,9 +236,8 @@ class TransitionStore:
 
     def episode_ids(self, located: Located) -> np.ndarray:
         """The id of the episode that each row belongs to, object array of shape (B,)."""
-        ids = np.empty(len(located.rows), object)
-        ids[:] = [self.episodes.by_slot(slot).episode_id for slot in located.slots]
-        return ids
+        ids = (self.episodes.by_slot(slot).episode_id for slot in located.slots)
+        return np.fromiter(ids, object, len(located.rows))
 
     def time_steps(self, located: Located) -> NDArray[np.int64]:
         """The time step in the episode of each row, int64."""
@@ -324,28 +323,33 @@ class TransitionStore:
     # State
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What there is, in JSON-able form, and arrays (views: copy or write them at once)."""
-        used = self.pool.num_used
-        layouts, arrays = self.columns.state(used)
-        description = {"columns": layouts, "episodes": self.episodes.ids_and_starts()}
-        return description, arrays | self.pool.arrays() | self.episodes.arrays()
+        """Layouts of columns, and arrays (views: copy or write them at once)."""
+        layouts, arrays = self.columns.state(self.pool.num_used)
+        return layouts, arrays | self.pool.arrays() | self.episodes.arrays()
 
-    def restore(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rows:
-        """Takes over copies of what `state` of another store returned, evicting what is too much.
+    def restore(self, layouts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Rows:
+        """Takes another store's `state` into this new store, evicting what is too much.
+
+        Arrays are taken out of `arrays`, which `saved_rows` has checked, and kept without a copy.
 
         Returns:
             Rows of the steps evicted since they do not fit this store's capacity.
+
+        Raises:
+            ValueError: If the arrays do not fit each other. This store is not usable then.
         """
         self.pool.restore(arrays)
-        self.episodes.restore(description["episodes"], arrays)
-        allocated = self.pool.num_allocated
-        self.columns.restore(description["columns"], arrays, allocated)
+        self.episodes.restore(arrays)
+        used, allocated = self.pool.num_used, self.pool.num_allocated
         self._next, self._slot, self._t = (np.zeros(allocated, np.int32) for _ in range(3))
-        for episode in self.episodes:
-            path = episode.row_array()
-            self._next[path] = np.append(path[1:], np.int32(-1))
-            self._slot[path] = episode.slot
-            self._t[path] = np.arange(len(path))
+        rows, num_rows = arrays.pop("episode_rows"), arrays["episode_num_rows"]
+        ends = np.cumsum(num_rows)
+        self._next[rows[:-1]] = rows[1:]
+        self._next[rows[ends - 1]] = -1
+        self._slot[rows] = np.repeat(np.arange(len(ends), dtype=np.int32), num_rows)
+        self._t[rows] = np.arange(len(rows), dtype=np.int32)
+        self._t[rows] -= np.repeat((ends - num_rows).astype(np.int32), num_rows)
+        self.columns.restore(layouts, arrays, used, allocated)
         return self._evict(self.episodes.oldest_beyond(self.capacity, {}), AddCounts())
 
 

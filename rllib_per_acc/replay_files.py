@@ -1,0 +1,274 @@
+"""The files of a saved replay: arrays as .npy, objects as JSON lines, and one manifest.
+
+The manifest (JSON) is written last and names the other files with their checksums: what it does not
+name does not count, so a save is complete or it is not there. No pickle is written, and none is
+read. What is written comes as an iterator of small pieces, and what is read goes into a
+`SaveReader` piece by piece: neither knows where the files are (`replay_folder`: in a local folder).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import secrets
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rllib_per_acc._version import __version__
+from rllib_per_acc.columns import STORED_KINDS
+from rllib_per_acc.json_values import checked_dtype, from_json, to_json
+from rllib_per_acc.replay_options import non_negative_int
+
+FORMAT = "rllib_per_acc replay"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+PIECE_BYTES = 1 << 22
+"""The largest piece of a file that is written or read at a time."""
+
+FILE_NAME = re.compile(r"[0-9a-f]{16}-\d+-[\w.-]{1,80}\.(npy|jsonl)")
+
+"""What the files beside the manifest are called."""
+
+Piece = bytes | memoryview
+
+
+def pieces_of_save(
+    description: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> Iterator[tuple[str, Piece]]:
+    """The files of a save as (file name, next piece of the file), one file after the other.
+
+    File names are new in every save but for that of the manifest, which is the last piece.
+
+    Args:
+        description: What `json_values.to_json` takes.
+        arrays: Of numbers, or of objects that `json_values.to_json` takes. They must not change
+            before the last piece is taken; beside them, only small pieces are in memory.
+
+    Raises:
+        TypeError, ValueError: If an object cannot be written; the message names the array.
+    """
+    save = secrets.token_hex(8)
+    files: dict[str, dict[str, Any]] = {}
+    for i, (name, array) in enumerate(arrays.items()):
+        objects = array.dtype == object
+        readable = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII)[:80]
+        file = f"{save}-{i}-{readable}.{'jsonl' if objects else 'npy'}"
+        start = b"" if objects else _npy_header(array)
+        size, checksum = len(start), zlib.crc32(start)
+        if start:
+            yield file, start
+        for piece in _object_pieces(name, array) if objects else _number_pieces(array):
+            size, checksum = size + len(piece), zlib.crc32(piece, checksum)
+            yield file, piece
+        files[name] = {
+            "file": file,
+            "bytes": size,
+            "crc32": f"{checksum:08x}",
+            "dtype": "object" if objects else array.dtype.str,
+            "shape": list(array.shape),
+            "data_offset": len(start),
+        }
+    yield (
+        MANIFEST,
+        _manifest({"files": files, "description": json.loads(to_json(description, "description"))}),
+    )
+
+
+def _npy_header(array: np.ndarray) -> bytes:
+    header = io.BytesIO()
+    layout = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(header, layout)
+    return header.getvalue()
+
+
+def _number_pieces(array: np.ndarray) -> Iterator[memoryview]:
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    for start in range(0, len(data), PIECE_BYTES):
+        yield data[start : start + PIECE_BYTES]
+
+
+def _object_pieces(name: str, array: np.ndarray) -> Iterator[bytes]:
+    lines = bytearray()
+    for i, value in enumerate(array.flat):
+        lines += to_json(value, f"{name}, item {i}").encode() + b"\n"
+        while len(lines) >= PIECE_BYTES:
+            yield bytes(lines[:PIECE_BYTES])
+            del lines[:PIECE_BYTES]
+    yield bytes(lines)  # an empty file too has a piece
+
+
+def _manifest(content: dict[str, Any]) -> bytes:
+    head = {"format": FORMAT, "version": FORMAT_VERSION, "written_by": __version__, "crc32": ""}
+    text = json.dumps(head | content, indent=1).encode()
+    return _with_checksum(text, f"{zlib.crc32(text):08x}")
+
+
+def _with_checksum(manifest: bytes, checksum: str) -> bytes:
+    return manifest.replace(b'"crc32": ""', f'"crc32": "{checksum}"'.encode(), 1)
+
+
+class _ArrayFile(ABC):
+    """What has been read of the file of one array.
+
+    Raises:
+        KeyError, TypeError, ValueError: If its entry in the manifest is wrong.
+    """
+
+    def __init__(self, name: str, entry: dict[str, Any]) -> None:
+        if not FILE_NAME.fullmatch(entry["file"]):
+            raise ValueError(f"{name}: got file {entry['file']!r}")
+        self.name = name
+        self.size = non_negative_int("bytes", entry["bytes"])
+        self.shape = tuple(non_negative_int("shape", n) for n in entry["shape"])
+        self.expected_checksum = int(entry["crc32"], 16)
+        self.checksum = 0
+        self.seen = 0
+
+    def take(self, piece: Piece) -> None:
+        """Counts the next piece and reads it."""
+        self.checksum = zlib.crc32(piece, self.checksum)
+        self._read(piece)
+        self.seen += len(piece)
+
+    @abstractmethod
+    def _read(self, piece: Piece) -> None:
+        """Reads the piece that comes after `self.seen` bytes."""
+
+    @abstractmethod
+    def array(self) -> np.ndarray:
+        """What was read."""
+
+
+class _NumberFile(_ArrayFile):
+    def __init__(self, name: str, entry: dict[str, Any]) -> None:
+        super().__init__(name, entry)
+        self._dtype = checked_dtype(entry["dtype"])
+        self._offset = non_negative_int("data_offset", entry["data_offset"])
+        nbytes = math.prod(self.shape) * self._dtype.itemsize
+        if self._dtype.kind not in STORED_KINDS or self.size != self._offset + nbytes:
+            raise ValueError(f"{name}: got {self.size} bytes for {self._dtype} {self.shape}")
+        self._array: np.ndarray | None = None
+
+    def array(self) -> np.ndarray:
+        if self._array is None:
+            self._array = np.empty(self.shape, self._dtype)
+        return self._array
+
+    def _read(self, piece: Piece) -> None:
+        data = self.array().reshape(-1).view(np.uint8)
+        start = self.seen - self._offset
+        new = np.frombuffer(piece, np.uint8)[max(-start, 0) :]  # without the header
+        data[max(start, 0) :][: len(new)] = new
+
+
+class _ObjectFile(_ArrayFile):
+    def __init__(self, name: str, entry: dict[str, Any]) -> None:
+        super().__init__(name, entry)
+        num_items = math.prod(self.shape)
+        if self.size < 2 * num_items:
+            raise ValueError(f"{name}: got {self.size} bytes for {num_items} lines")
+        self._items = np.empty(num_items, object)
+        self._num_items = 0
+        self._rest = b""
+
+    def array(self) -> np.ndarray:
+        if self._rest or self._num_items != len(self._items):
+            raise ValueError(f"{self._num_items} lines, expected {len(self._items)}")
+        return self._items.reshape(self.shape)
+
+    def _read(self, piece: Piece) -> None:
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if self._num_items + len(lines) > len(self._items):
+            raise ValueError(f"more than {len(self._items)} lines")
+        for line in lines:
+            self._items[self._num_items] = from_json(line)
+            self._num_items += 1
+
+
+class SaveReader:
+    """Reads the files of a save, piece by piece, wherever they are.
+
+    Args:
+        manifest: The content of the manifest.
+        where: Of the files, for error messages.
+
+    Attributes:
+        description: As it was written.
+        files: The names of the other files, and their sizes in bytes.
+
+    Raises:
+        ValueError: If it is no manifest, or a damaged one, or of a newer version.
+    """
+
+    def __init__(self, manifest: bytes, where: str) -> None:
+        self._where = where
+        try:
+            content = json.loads(manifest)
+            is_ours = content["format"] == FORMAT and type(content["version"]) is int
+        except (ValueError, KeyError, TypeError, RecursionError):
+            is_ours = False
+        if not is_ours:
+            raise self._error(MANIFEST, f"{manifest[:40]!r}...", f"the manifest of a {FORMAT}")
+        if content["version"] > FORMAT_VERSION:
+            got = f"version {content['version']}, by {content.get('written_by')}"
+            raise self._error(MANIFEST, got, f"at most version {FORMAT_VERSION}, by {__version__}")
+        given = content.get("crc32")
+        blank = manifest.replace(f'"crc32": "{given}"'.encode(), b'"crc32": ""', 1)
+        if given != f"{zlib.crc32(blank):08x}":
+            raise self._error(MANIFEST, f"crc32 {zlib.crc32(blank):08x}", f"{given} (damaged)")
+        try:
+            self.description: dict[str, Any] = from_json(json.dumps(content["description"]))
+            self._parts = {
+                entry["file"]: (_ObjectFile if entry["dtype"] == "object" else _NumberFile)(
+                    name, entry
+                )
+                for name, entry in content["files"].items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._error(MANIFEST, repr(error), "descriptions of files") from error
+        self.files = {file: part.size for file, part in self._parts.items()}
+
+    def _error(self, file: str, got: str, expected: str) -> ValueError:
+        return ValueError(f"{os.path.join(self._where, file)}: got {got}, expected {expected}")
+
+    def write(self, file: str, piece: Piece) -> None:
+        """Takes the next piece of a file; the first one allocates what it is read into.
+
+        Raises:
+            ValueError: If there is more of the file than there should be, or it is damaged.
+        """
+        part = self._parts[file]
+        if part.seen + len(piece) > part.size:
+            got = f"{part.seen + len(piece)} bytes or more"
+            raise self._error(file, got, f"{part.size} bytes")
+        try:
+            part.take(piece)
+        except ValueError as error:
+            raise self._error(file, str(error), "what was written (damaged)") from error
+
+    def finish(self) -> dict[str, np.ndarray]:
+        """The arrays by name, when all files have been read; to be called once.
+
+        Raises:
+            ValueError: If a file is incomplete or its checksum is wrong.
+        """
+        arrays = {}
+        parts, self._parts = self._parts, {}
+        for file, part in parts.items():
+            if part.seen != part.size:
+                raise self._error(file, f"{part.seen} bytes", f"{part.size} bytes (truncated)")
+            if part.checksum != part.expected_checksum:
+                got, expected = (f"{c:08x}" for c in (part.checksum, part.expected_checksum))
+                raise self._error(file, f"crc32 {got}", f"{expected} (damaged)")
+            try:
+                arrays[part.name] = part.array()
+            except ValueError as error:
+                raise self._error(file, str(error), "one line for each object") from error
+        return arrays
