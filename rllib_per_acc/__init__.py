@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from rllib_per_acc.devices import BackendUnavailableError, build_info
     from rllib_per_acc.episode_chunk import EpisodeChunk
     from rllib_per_acc.replay import PrioritizedReplay
+    from rllib_per_acc.rllib.config import (  # noqa: TID251 - for type checkers only
+        AccAlgorithmMixin,
+        AccConfigMixin,
+        AccDQN,
+        AccDQNConfig,
+        AccSAC,
+        AccSACConfig,
+        AccTQC,
+        AccTQCConfig,
+        enable,
+    )
     from rllib_per_acc.rllib.episode_buffer import (  # noqa: TID251 - for type checkers only
         AccPrioritizedEpisodeReplayBuffer,
     )
@@ -23,7 +34,15 @@ if TYPE_CHECKING:
 
 # Public name -> the module that defines it.
 _EXPORTS = {
+    "AccAlgorithmMixin": "rllib.config",
+    "AccConfigMixin": "rllib.config",
+    "AccDQN": "rllib.config",
+    "AccDQNConfig": "rllib.config",
     "AccPrioritizedEpisodeReplayBuffer": "rllib.episode_buffer",
+    "AccSAC": "rllib.config",
+    "AccSACConfig": "rllib.config",
+    "AccTQC": "rllib.config",
+    "AccTQCConfig": "rllib.config",
     "BackendUnavailableError": "devices",
     "EpisodeChunk": "episode_chunk",
     "MinSegmentTree": "segment_tree",
@@ -32,10 +51,19 @@ _EXPORTS = {
     "SumSegmentTree": "segment_tree",
     "TransitionStore": "transitions",
     "build_info": "devices",
+    "enable": "rllib.config",
 }
 
 __all__ = [
+    "AccAlgorithmMixin",
+    "AccConfigMixin",
+    "AccDQN",
+    "AccDQNConfig",
     "AccPrioritizedEpisodeReplayBuffer",
+    "AccSAC",
+    "AccSACConfig",
+    "AccTQC",
+    "AccTQCConfig",
     "BackendUnavailableError",
     "EpisodeChunk",
     "MinSegmentTree",
@@ -45,6 +73,7 @@ __all__ = [
     "TransitionStore",
     "__version__",
     "build_info",
+    "enable",
 ]
 
 

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from rllib_per_acc.replay_options import ReplayOptions, non_negative
+from rllib_per_acc.replay_options import ReplayOptions, non_negative, positive_int
+
+OWN_KEYS = (
+    "capacity",
+    "batch_size_B",
+    "batch_length_T",
+    "alpha",
+    "metrics_num_episodes_for_smoothing",
+)
+"""The arguments of the buffer's constructor that have a name there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,11 @@ class ShardOptions:
         non_negative("num_cpus_per_shard", self.num_cpus_per_shard)
         non_negative("num_gpus_per_shard", self.num_gpus_per_shard)
 
+    def bundles(self) -> list[dict[str, float]]:
+        """What each shard asks of a placement group: one bundle each, or none at all."""
+        bundle = {"CPU": self.num_cpus_per_shard, "GPU": self.num_gpus_per_shard}
+        return [dict(bundle) for _ in range(self.num_shards)] if any(bundle.values()) else []
+
 
 @dataclass(frozen=True, slots=True)
 class AdapterOptions:
@@ -50,34 +64,60 @@ class AdapterOptions:
             )
 
 
-def split_options(
-    options: dict[str, Any], *, also_known: Iterable[str]
-) -> tuple[ReplayOptions, ShardOptions, AdapterOptions]:
-    """Sorts keyword arguments by what they are for.
+_KINDS = (ReplayOptions, ShardOptions, AdapterOptions)
+_KIND_OF = {f.name: kind for kind in _KINDS for f in fields(kind)}
+
+
+def check_keys(keys: Iterable[str]) -> None:
+    """Checks that all keys are known.
+
+    Raises:
+        TypeError: If one is not; the nearest known one is named.
+    """
+    known = sorted({*_KIND_OF, *OWN_KEYS})
+    for key in keys:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+            raise TypeError(
+                f"replay_buffer_config: got the unknown key {key!r}, did you mean {near[0]!r}? "
+                f"Known keys: {', '.join(known)}"
+            )
+
+
+def split_options(options: dict[str, Any]) -> tuple[ReplayOptions, ShardOptions, AdapterOptions]:
+    """Sorts the constructor's keyword arguments by what they are for.
 
     Args:
         options: Keys and values as written in `replay_buffer_config`.
-        also_known: Other keys, for the message about an unknown one.
 
     Raises:
         TypeError, ValueError: If a key is unknown or a value is wrong.
     """
-    kinds = (ReplayOptions, ShardOptions, AdapterOptions)
-    names = {f.name: kind for kind in kinds for f in fields(kind)}
-    for key in options:
-        if key not in names:
-            known = [*names, *also_known]
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
-            raise TypeError(
-                f"replay_buffer_config: got the unknown key {key!r}, did you mean {near[0]!r}? "
-                f"Known keys: {', '.join(sorted(known))}"
-            )
+    check_keys(options)
 
     def of(kind: type) -> dict[str, Any]:
-        return {key: value for key, value in options.items() if names[key] is kind}
+        return {key: options[key] for key in options if _KIND_OF.get(key) is kind}
 
     return (
         ReplayOptions(**of(ReplayOptions)),
         ShardOptions(**of(ShardOptions)),
         AdapterOptions(**of(AdapterOptions)),
     )
+
+
+def check_buffer_config(config: dict[str, Any]) -> None:
+    """Checks all keys and values of a `replay_buffer_config`.
+
+    Raises:
+        TypeError, ValueError: If a key is unknown or a value is wrong.
+    """
+    options = {key: value for key, value in config.items() if key != "type"}
+    split_options(options)
+    for key in ("capacity", "batch_size_B", "metrics_num_episodes_for_smoothing"):
+        positive_int(key, options.get(key, 1))
+
+
+def shard_bundles(config: dict[str, Any]) -> list[dict[str, float]]:
+    """What the shards of a `replay_buffer_config` ask of a placement group; see `ShardOptions`."""
+    keys = {f.name for f in fields(ShardOptions)}
+    return ShardOptions(**{key: value for key, value in config.items() if key in keys}).bundles()

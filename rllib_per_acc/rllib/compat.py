@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABCMeta
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 
 class EpisodeBufferMeta(ABCMeta):
@@ -13,6 +18,8 @@ class EpisodeBufferMeta(ABCMeta):
     `"EpisodeReplayBuffer" in config["replay_buffer_config"]["type"]`, also of a class: under Tune
     `AlgorithmConfig.update_from_dict` has turned the dotted string into one by then.
     `SACConfig.validate` asks whether `type` is in a list of names of RLlib's own buffers.
+    `deep_update`, called by `training(replay_buffer_config=...)`, drops all other keys where
+    `value["type"] != original[k]["type"]`, also if one is the class and one its dotted name.
     """
 
     def __contains__(cls, text: object) -> bool:
@@ -20,7 +27,53 @@ class EpisodeBufferMeta(ABCMeta):
 
     def __eq__(cls, other: Any) -> bool:
         if isinstance(other, str):
-            return other == cls.__dict__.get("stands_for")
+            return other in cls.__dict__.get("stands_for", ())
         return type.__eq__(cls, other)
 
     __hash__ = type.__hash__
+
+
+@contextmanager
+def shown_as_rllibs(replay_buffer_config: dict[str, Any]) -> Iterator[None]:
+    """Shows one of RLlib's own names as the buffer's type for a while.
+
+    `SACConfig.validate` refuses every `type` that is not
+    `in ["EpisodeReplayBuffer", "PrioritizedEpisodeReplayBuffer", ...]`.
+    """
+    kept = replay_buffer_config["type"]
+    replay_buffer_config["type"] = "PrioritizedEpisodeReplayBuffer"
+    try:
+        yield
+    finally:
+        replay_buffer_config["type"] = kept
+
+
+def warn_if_not_enabled(*, algorithm: Any, **_: Any) -> None:
+    """Says what an algorithm lacks that was given an enabled config's settings, but not its class.
+
+    `TunerInternal.param_space` runs `param_space = param_space.to_dict()`, and
+    `AlgorithmConfig.to_dict` begins with `config.pop("algo_class")`: what is left cannot choose
+    the algorithm. It does carry this function, as a callback.
+    """
+    if not getattr(algorithm, "is_enabled", False):
+        logger.warning(
+            "%s was given the settings of a config made by rllib_per_acc.enable(), but it is not "
+            "the algorithm of that config. The replay buffer works; lost are the resources of its "
+            "shards in the trial's placement group and the learner connector that hands over "
+            "whole columns. Use tune.Tuner(config.algo_class, param_space=config).",
+            type(algorithm).__name__,
+        )
+
+
+def with_warning(settings: dict[str, Any]) -> dict[str, Any]:
+    """Adds `warn_if_not_enabled` to the callbacks in an `AlgorithmConfig.to_dict()`.
+
+    Not on the old API stack, where `AlgorithmConfig._validate_callbacks_settings` refuses them.
+    """
+    if not settings["enable_env_runner_and_connector_v2"]:
+        return settings
+    given = settings["callbacks_on_algorithm_init"]
+    functions = given if isinstance(given, list) else [] if given is None else [given]
+    if warn_if_not_enabled not in functions:
+        settings["callbacks_on_algorithm_init"] = [*functions, warn_if_not_enabled]
+    return settings

@@ -28,14 +28,6 @@ from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.sampling import checked_priorities
 
-_OWN_KEYS = (
-    "capacity",
-    "batch_size_B",
-    "batch_length_T",
-    "alpha",
-    "metrics_num_episodes_for_smoothing",
-)
-
 
 class AccPrioritizedEpisodeReplayBuffer(
     PrioritizedEpisodeReplayBuffer, metaclass=EpisodeBufferMeta
@@ -53,7 +45,10 @@ class AccPrioritizedEpisodeReplayBuffer(
     nothing of its storage: steps are rows of columns, in this process or in an actor.
     """
 
-    stands_for = "PrioritizedEpisodeReplayBuffer"
+    stands_for = (
+        "PrioritizedEpisodeReplayBuffer",
+        "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer",
+    )
 
     def __init__(
         self,
@@ -91,7 +86,6 @@ class AccPrioritizedEpisodeReplayBuffer(
                 "alpha": alpha,
                 "metrics_window": metrics_num_episodes_for_smoothing,
             },
-            also_known=_OWN_KEYS,
         )
         self.sample_format = adapter.sample_format
         self.metrics = MetricsLogger(root=False)

@@ -1,0 +1,57 @@
+"""The learner connector piece that hands row groups over as whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.core.columns import Columns
+from ray.rllib.utils.spaces.space_utils import BatchedNdArray
+
+from rllib_per_acc.rllib.batch import RowGroup
+from rllib_per_acc.structures import map_leaves
+
+_READS: dict[str, Callable[[RowGroup], Any]] = {
+    Columns.OBS: lambda group: group.get_observations(slice(0, len(group))),
+    Columns.NEXT_OBS: lambda group: group.get_observations(slice(1, len(group) + 1)),
+    Columns.ACTIONS: RowGroup.get_actions,
+    Columns.REWARDS: RowGroup.get_rewards,
+}
+_FLAGS = {Columns.TERMINATEDS: "is_terminated", Columns.TRUNCATEDS: "is_truncated"}
+
+
+class AddRowGroupsToTrainBatch(ConnectorV2):
+    """Adds the columns of row groups to the train batch, in one go.
+
+    RLlib's default pieces do the same group by group and flag by flag. They leave columns alone
+    that are there already, as this piece does with those of the pieces before it, so the train
+    batch is the same with and without it. Other episodes are left to RLlib's pieces.
+    """
+
+    def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **_: Any) -> dict[str, Any]:
+        if not episodes or not all(isinstance(episode, RowGroup) for episode in episodes):
+            return batch
+        key = (episodes[0].id_,)
+        present = set(batch)
+        for column, read in _READS.items():
+            if column not in present:
+                batch[column] = {key: [_batched(read(group)) for group in episodes]}
+        last = np.cumsum([len(group) for group in episodes]) - 1
+        for column, flag in _FLAGS.items():
+            if column not in present:
+                flags = np.zeros(last[-1] + 1, bool)
+                flags[last] = [getattr(group, flag) for group in episodes]
+                batch[column] = {key: [_batched(flags)]}
+        skipped = present | {Columns.STATE_IN, Columns.STATE_OUT}
+        for group in episodes:
+            for column, outputs in group.extra_model_outputs.items():
+                if column not in skipped:
+                    batch.setdefault(column, {key: []})[key].append(_batched(outputs))
+        return batch
+
+
+def _batched(struct: Any) -> Any:
+    """Arrays marked for RLlib as having a batch dimension."""
+    return map_leaves(BatchedNdArray, struct)

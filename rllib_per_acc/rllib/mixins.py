@@ -1,0 +1,142 @@
+"""What `enable` adds to RLlib's configs and algorithms: one mixin for each."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, ClassVar
+
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.connectors.common import AddObservationsFromEpisodesToBatch
+from ray.rllib.utils.annotations import override
+from ray.rllib.utils.serialization import deserialize_type
+from ray.tune import PlacementGroupFactory
+
+from rllib_per_acc.rllib.buffer_config import check_buffer_config, shard_bundles
+from rllib_per_acc.rllib.compat import EpisodeBufferMeta, shown_as_rllibs, with_warning
+from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
+from rllib_per_acc.rllib.learner_connector import AddRowGroupsToTrainBatch
+
+logger = logging.getLogger(__name__)
+
+REPLACES = ("EpisodeReplayBuffer", "PrioritizedEpisodeReplayBuffer")
+"""RLlib's buffers that an enabled config has this package's buffer for."""
+TYPE = "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer"
+PAIRS: dict[tuple[type, type], type[AccConfigMixin]] = {}
+"""The enabled config for a config class and an algorithm class."""
+
+
+def buffer_class_of(replay_buffer_config: dict[str, Any]) -> type | None:
+    """The buffer class of this package that `type` means, or None if it means another."""
+    type_ = replay_buffer_config.get("type")
+    class_ = deserialize_type(type_) if isinstance(type_, str | type) else None
+    return class_ if isinstance(class_, EpisodeBufferMeta) else None
+
+
+def set_own_type(replay_buffer_config: dict[str, Any]) -> None:
+    """Puts this package's buffer in the place of RLlib's."""
+    type_ = replay_buffer_config.get("type")
+    if isinstance(type_, str) and type_ in REPLACES:
+        replay_buffer_config["type"] = TYPE
+
+
+class AccConfigMixin(AlgorithmConfig):
+    """Put before one of RLlib's config classes, or a class of yours derived from one.
+
+    Its settings are those of that class; only the default `type` in `replay_buffer_config` is
+    `rllib_per_acc.AccPrioritizedEpisodeReplayBuffer`. `AccAlgorithmMixin` pairs it with an
+    algorithm.
+    """
+
+    algorithm_class: ClassVar[type[Algorithm]]
+
+    def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
+        super().__init__()
+        self.algo_class = algo_class or self.algorithm_class
+        set_own_type(self.replay_buffer_config)
+
+    @override(AlgorithmConfig)
+    def validate(self) -> None:
+        if self.total_train_batch_size < max(1, self.num_learners):
+            raise ValueError(
+                f"train_batch_size_per_learner: got {self.train_batch_size_per_learner} "
+                f"(train_batch_size={self.train_batch_size}, num_learners={self.num_learners}), "
+                "expected at least one row for each learner"
+            )
+        buffer_class = buffer_class_of(self.replay_buffer_config)
+        if buffer_class is None:
+            logger.warning(
+                "This config was enabled for rllib_per_acc, but replay_buffer_config names "
+                "another buffer: got type=%r, expected %r",
+                self.replay_buffer_config.get("type"),
+                TYPE,
+            )
+            super().validate()
+            return
+        if buffer_class is AccPrioritizedEpisodeReplayBuffer:
+            check_buffer_config(self.replay_buffer_config)
+        with shown_as_rllibs(self.replay_buffer_config):
+            super().validate()
+
+    @override(AlgorithmConfig)
+    def to_dict(self) -> dict[str, Any]:
+        return with_warning(super().to_dict())
+
+    @override(AlgorithmConfig)
+    def build_learner_connector(
+        self, input_observation_space: Any, input_action_space: Any, device: Any = None
+    ) -> Any:
+        pipeline = super().build_learner_connector(
+            input_observation_space, input_action_space, device
+        )
+        if self.add_default_connectors_to_learner_pipeline and not self.is_multi_agent:
+            pipeline.insert_before(AddObservationsFromEpisodesToBatch, AddRowGroupsToTrainBatch())
+        return pipeline
+
+
+class AccAlgorithmMixin(Algorithm):
+    """Put before one of RLlib's algorithms, or a class of yours derived from one.
+
+    Two lines enable an algorithm of your own:
+
+        class AccMyConfig(rllib_per_acc.AccConfigMixin, MyConfig): pass
+        class AccMyDQN(rllib_per_acc.AccAlgorithmMixin, MyDQN): config_class = AccMyConfig
+
+    From then on `rllib_per_acc.enable()` takes a `MyConfig`.
+    """
+
+    config_class: ClassVar[type[AccConfigMixin]]
+    is_enabled = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "config_class" in vars(cls):
+            cls.config_class.algorithm_class = cls
+            PAIRS[_after(cls.config_class, AccConfigMixin), _after(cls, AccAlgorithmMixin)] = (
+                cls.config_class
+            )
+
+    @classmethod
+    @override(Algorithm)
+    def get_default_config(cls) -> AccConfigMixin:
+        return cls.config_class()
+
+    @classmethod
+    @override(Algorithm)
+    def default_resource_request(cls, config: Any) -> PlacementGroupFactory:
+        """RLlib's request, and a bundle for each shard that asks for resources."""
+        request = super().default_resource_request(config)
+        replay_buffer_config = cls.get_default_config().update_from_dict(config)[
+            "replay_buffer_config"
+        ]
+        if buffer_class_of(replay_buffer_config) is None:
+            return request
+        head = [{}] if request.head_bundle_is_empty else []
+        bundles = [*head, *request.bundles, *shard_bundles(replay_buffer_config)]
+        return PlacementGroupFactory(bundles, strategy=request.strategy)
+
+
+def _after(cls: type, mixin: type) -> type:
+    """The class that `mixin` was put before in `cls`."""
+    order = cls.__mro__
+    return order[order.index(mixin) + 1]
