@@ -24,6 +24,8 @@ PYBIND11_MODULE(_core, module) {
     info["backend"] = "host";
     info["compiler"] = RLLIB_PER_ACC_COMPILER;
     info["flags"] = RLLIB_PER_ACC_FLAGS;
+    info["openacc"] = RLLIB_PER_ACC_OPENACC;  // of _core_acc, so that it need not be loaded
+    info["openacc_flags"] = RLLIB_PER_ACC_OPENACC_FLAGS;
     return info;
   });
 }

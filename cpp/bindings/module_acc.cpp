@@ -2,6 +2,10 @@
 // OpenACC sees is device_tree.cpp.
 #include <pybind11/pybind11.h>
 
+#include <new>
+#include <stdexcept>
+#include <string>
+
 #include "accelerator.hpp"
 #include "bind_tree.hpp"
 #include "device_tree.hpp"
@@ -14,8 +18,17 @@ static std::unique_ptr<rpa::DeviceTree> make_tree(std::int64_t capacity, bool ho
   rpa::check_capacity(capacity, rpa::DeviceTree::max_capacity);
   const std::string problem = host ? rpa::acc::host_problem() : rpa::acc::device_problem();
   if (!problem.empty()) throw std::runtime_error(problem);
-  py::gil_scoped_release release;
-  return rpa::acc::make_device_tree(capacity);
+  try {
+    py::gil_scoped_release release;
+    return rpa::acc::make_device_tree(capacity);
+  } catch (const std::bad_alloc&) {
+    const std::string message =
+        "a tree of capacity " + std::to_string(capacity) + " takes " +
+        std::to_string(rpa::DeviceTree::bytes_for(capacity)) + " bytes of device memory" +
+        (host ? "" : "; free are " + std::to_string(rpa::acc::accelerator().free_memory));
+    py::set_error(PyExc_MemoryError, message.c_str());
+    throw py::error_already_set();
+  }
 }
 
 static py::dict traffic(const rpa::DeviceTree& tree) {
@@ -48,11 +61,4 @@ PYBIND11_MODULE(_core_acc, module) {
       .def("traffic", &traffic);
   module.def("device_problem", &rpa::acc::device_problem);
   module.def("accelerator", &accelerator);
-  module.def("build_info", [] {
-    py::dict info;
-    info["backend"] = RLLIB_PER_ACC_OPENACC;
-    info["compiler"] = RLLIB_PER_ACC_COMPILER;
-    info["flags"] = RLLIB_PER_ACC_FLAGS;
-    return info;
-  });
 }
