@@ -11,6 +11,8 @@ class _BuildInfo(TypedDict):
     backend: str
     compiler: str
     flags: str
+    openacc: str
+    openacc_flags: str
 
 def build_info() -> _BuildInfo: ...
 @overload

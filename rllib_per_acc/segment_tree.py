@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rllib_per_acc import _core
-from rllib_per_acc.devices import resolve_device
+from rllib_per_acc.devices import make_priority_tree, resolve_device
 
 
 class PriorityTree:
@@ -37,7 +37,7 @@ class PriorityTree:
         """
         capacity = _check_capacity(capacity)
         self.device = resolve_device(device)
-        self._tree = _core.PriorityTree(capacity)
+        self._tree = make_priority_tree(capacity, self.device)
 
     @property
     def capacity(self) -> int:

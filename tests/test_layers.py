@@ -27,7 +27,7 @@ LAYERS = (
         "structures",
     ),
     ("_core", "_core_acc"),
-    ("devices",),
+    ("cuda_driver", "devices"),
     ("segment_tree",),
     ("sampling", "transitions"),
     ("replay_batch",),

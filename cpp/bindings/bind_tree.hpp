@@ -6,25 +6,30 @@
 #include <pybind11/pybind11.h>
 
 #include <mutex>
+#include <stdexcept>
 #include <string>
 
 #include "arrays.hpp"
-#include "tree.hpp"
+#include "node.hpp"
 #include "validate.hpp"
 
 namespace rpa {
 
 namespace py = pybind11;
 
-// Below this many elements a call ends before handing over the GIL would pay.
-inline constexpr std::int64_t gil_threshold = 4096;
-
 // Runs `work` under the tree's lock. The lock is never waited for while the GIL is held, and it
 // is given up before the GIL is taken again.
-template <class Node, class Work>
-void locked(const Tree<Node>& tree, std::int64_t size, Work work) {
+template <class T, class Work>
+void locked(const T& tree, std::int64_t size, Work work) {
+  if constexpr (requires { tree.lost(); }) {
+    if (tree.lost()) {
+      throw std::runtime_error(
+          "this tree is on a GPU that belongs to the process this one was forked from: use "
+          "'spawn' or 'forkserver', or make the tree in the child with device='cpu'");
+    }
+  }
   std::unique_lock lock(tree.mutex(), std::defer_lock);
-  if (size < gil_threshold && lock.try_lock()) {
+  if (size < T::gil_threshold && lock.try_lock()) {
     work();
     return;
   }
@@ -66,9 +71,9 @@ inline void check_same_length(const Indices& indices, const Values& values) {
 }
 
 // Masses are checked; the single trees take any float, as RLlib's do.
-template <class Node>
-void check_values(const Tree<Node>& tree, const Values& values) {
-  if constexpr (std::is_same_v<Node, PairNode>) {
+template <class T>
+void check_values(const T& tree, const Values& values) {
+  if constexpr (std::is_same_v<typename T::node_type, PairNode>) {
     const double limit = mass_limit(tree.padded());
     const std::int64_t at = first_bad_mass(values.data(), values.size(), limit);
     if (at >= 0) {
@@ -78,19 +83,19 @@ void check_values(const Tree<Node>& tree, const Values& values) {
   }
 }
 
-template <class Node>
-void update(Tree<Node>& tree, py::handle indices_arg, py::handle values_arg) {
+template <class T>
+void update(T& tree, py::handle indices_arg, py::handle values_arg) {
   const Indices indices(indices_arg, "indices");
-  const Values values(values_arg, Names<Node>::values);
+  const Values values(values_arg, Names<typename T::node_type>::values);
   check_same_length(indices, values);
   check_indices(indices, tree.capacity());
   check_values(tree, values);
   locked(tree, indices.size(), [&] { tree.update(indices.data(), values.data(), indices.size()); });
 }
 
-template <class Node>
-py::object find_prefixsum(const Tree<Node>& tree, py::handle masses_arg) {
-  const Values masses(masses_arg, Names<Node>::lookup);
+template <class T>
+py::object find_prefixsum(const T& tree, py::handle masses_arg) {
+  const Values masses(masses_arg, Names<typename T::node_type>::lookup);
   const std::int64_t at =
       first_bad_mass(masses.data(), masses.size(), std::numeric_limits<double>::max());
   if (at >= 0) throw py::value_error(masses.complain(at, "a finite number >= 0"));
@@ -108,8 +113,8 @@ py::object find_prefixsum(const Tree<Node>& tree, py::handle masses_arg) {
   return found.take();
 }
 
-template <class Node>
-py::object read(const Tree<Node>& tree, py::handle indices_arg) {
+template <class T>
+py::object read(const T& tree, py::handle indices_arg) {
   const Indices indices(indices_arg, "indices");
   check_indices(indices, tree.capacity());
   Result<double> values(indices.size(), indices.scalar());
@@ -118,24 +123,24 @@ py::object read(const Tree<Node>& tree, py::handle indices_arg) {
   return values.take();
 }
 
-template <class Node>
-py::array_t<double> read_all(const Tree<Node>& tree) {
+template <class T>
+py::array_t<double> read_all(const T& tree) {
   py::array_t<double> values(tree.capacity());
   double* out = values.mutable_data();
   locked(tree, tree.capacity(), [&] { tree.read_all(out); });
   return values;
 }
 
-template <class Node>
-py::array_t<double> read_nodes(const Tree<Node>& tree) {
+template <class T>
+py::array_t<double> read_nodes(const T& tree) {
   py::array_t<double> values(2 * tree.padded());
   double* out = values.mutable_data();
   locked(tree, 2 * tree.padded(), [&] { tree.read_nodes(out); });
   return values;
 }
 
-template <class Node>
-void assign(Tree<Node>& tree, py::handle values_arg) {
+template <class T>
+void assign(T& tree, py::handle values_arg) {
   const Values values(values_arg, "leaves");
   if (values.scalar() || values.size() > tree.capacity()) {
     throw py::value_error("leaves " +
@@ -148,8 +153,8 @@ void assign(Tree<Node>& tree, py::handle values_arg) {
   locked(tree, tree.capacity(), [&] { tree.assign(values.data(), values.size()); });
 }
 
-template <class Node>
-double reduce(const Tree<Node>& tree, std::int64_t start, std::int64_t end) {
+template <class T>
+double reduce(const T& tree, std::int64_t start, std::int64_t end) {
   if (start < 0 || end < 0 || start > tree.capacity() || end > tree.capacity()) {
     throw py::index_error("the range is [" + std::to_string(start) + ", " + std::to_string(end) +
                           "): expected 0 <= start and end <= " + std::to_string(tree.capacity()) +
@@ -160,51 +165,54 @@ double reduce(const Tree<Node>& tree, std::int64_t start, std::int64_t end) {
   return result;
 }
 
-template <class Node>
-double root_min(const Tree<Node>& tree) {
+template <class T>
+double root_min(const T& tree) {
   double result = 0.0;
   locked(tree, 1, [&] { result = min_of_key(tree.root().min_key); });
   return result;
 }
 
-template <class Node>
-double root_sum(const Tree<Node>& tree) {
+template <class T>
+double root_sum(const T& tree) {
   double result = 0.0;
   locked(tree, 1, [&] { result = tree.root().sum; });
   return result;
 }
 
-template <class Node>
-std::unique_ptr<Tree<Node>> make_tree(std::int64_t capacity) {
-  if (capacity < 1 || capacity > Tree<Node>::max_capacity) {
-    throw py::value_error(
-        "capacity is " + std::to_string(capacity) +
-        ": expected 1 <= capacity <= " + std::to_string(Tree<Node>::max_capacity));
+inline void check_capacity(std::int64_t capacity, std::int64_t largest) {
+  if (capacity < 1 || capacity > largest) {
+    throw py::value_error("capacity is " + std::to_string(capacity) +
+                          ": expected 1 <= capacity <= " + std::to_string(largest));
   }
-  return std::make_unique<Tree<Node>>(capacity);
 }
 
-template <class Node>
-void register_tree(py::module_& module, const char* name) {
-  using T = Tree<Node>;
+template <class T>
+std::unique_ptr<T> make_tree(std::int64_t capacity) {
+  check_capacity(capacity, T::max_capacity);
+  return std::make_unique<T>(capacity);
+}
+
+// Everything but the constructor.
+template <class T>
+py::class_<T> register_tree(py::module_& module, const char* name) {
+  using Node = typename T::node_type;
   py::class_<T> cls(module, name, py::is_final());
-  cls.def(py::init(&make_tree<Node>), py::arg("capacity"))
-      .def_property_readonly("capacity", &T::capacity)
+  cls.def_property_readonly("capacity", &T::capacity)
       .def_property_readonly("nbytes", &T::bytes)
       .def("__len__", &T::capacity)
-      .def("__getitem__", &read<Node>, py::arg("indices"))
-      .def("update", &update<Node>, py::arg("indices"), py::arg(Names<Node>::values))
-      .def("assign", &assign<Node>, py::arg("leaves"))
-      .def("leaves", &read_all<Node>);
+      .def("__getitem__", &read<T>, py::arg("indices"))
+      .def("update", &update<T>, py::arg("indices"), py::arg(Names<Node>::values))
+      .def("assign", &assign<T>, py::arg("leaves"))
+      .def("leaves", &read_all<T>);
   if constexpr (has_sum<Node>) {
-    cls.def("find_prefixsum", &find_prefixsum<Node>, py::arg(Names<Node>::lookup));
+    cls.def("find_prefixsum", &find_prefixsum<T>, py::arg(Names<Node>::lookup));
   }
   if constexpr (std::is_same_v<Node, PairNode>) {
-    cls.def("sum", &root_sum<Node>).def("min", &root_min<Node>);
+    cls.def("sum", &root_sum<T>).def("min", &root_min<T>);
   } else {
-    cls.def("reduce", &reduce<Node>, py::arg("start"), py::arg("end"))
-        .def("nodes", &read_nodes<Node>);
+    cls.def("reduce", &reduce<T>, py::arg("start"), py::arg("end")).def("nodes", &read_nodes<T>);
   }
+  return cls;
 }
 
 }  // namespace rpa

@@ -3,20 +3,29 @@
 
 #include "bind_power.hpp"
 #include "bind_tree.hpp"
+#include "tree.hpp"
 
 namespace py = pybind11;
 
+template <class Node>
+static void register_host_tree(py::module_& module, const char* name) {
+  using Tree = rpa::Tree<Node>;
+  rpa::register_tree<Tree>(module, name).def(py::init(&rpa::make_tree<Tree>), py::arg("capacity"));
+}
+
 PYBIND11_MODULE(_core, module) {
   module.attr("__version__") = RLLIB_PER_ACC_VERSION;
-  rpa::register_tree<rpa::PairNode>(module, "PriorityTree");
-  rpa::register_tree<rpa::SumNode>(module, "SumTree");
-  rpa::register_tree<rpa::MinNode>(module, "MinTree");
+  register_host_tree<rpa::PairNode>(module, "PriorityTree");
+  register_host_tree<rpa::SumNode>(module, "SumTree");
+  register_host_tree<rpa::MinNode>(module, "MinTree");
   rpa::register_power(module);
   module.def("build_info", [] {
     py::dict info;
     info["backend"] = "host";
     info["compiler"] = RLLIB_PER_ACC_COMPILER;
     info["flags"] = RLLIB_PER_ACC_FLAGS;
+    info["openacc"] = RLLIB_PER_ACC_OPENACC;  // of _core_acc, so that it need not be loaded
+    info["openacc_flags"] = RLLIB_PER_ACC_OPENACC_FLAGS;
     return info;
   });
 }

@@ -51,21 +51,33 @@ inline double min_of_key(double key) {
   return __builtin_bit_cast(double, infinity_bits - __builtin_bit_cast(std::int64_t, key));
 }
 
-// The leaf that holds `value`.
+// Makes `leaf` hold `value`. Inside a kernel nodes go by reference: at -O0 GCC 12 compiles a struct
+// of two doubles returned by value to a conversion that ptxas rejects (cvt.u64.f64).
 #pragma acc routine seq
 template <class Node>
-inline Node make_leaf(double value) {
+inline void set_leaf(Node& leaf, double value) {
   if constexpr (std::is_same_v<Node, PairNode>) {
-    return Node{value, min_key(value)};
+    leaf.sum = value;
+    leaf.min_key = min_key(value);
+  } else if constexpr (std::is_same_v<Node, SumNode>) {
+    leaf.sum = value;
   } else {
-    return Node{value};
+    leaf.min = value;
   }
+}
+
+// The leaf that holds `value`.
+template <class Node>
+inline Node make_leaf(double value) {
+  Node leaf;
+  set_leaf(leaf, value);
+  return leaf;
 }
 
 // The value of a leaf.
 #pragma acc routine seq
 template <class Node>
-inline double leaf_value(Node leaf) {
+inline double leaf_value(const Node& leaf) {
   if constexpr (std::is_same_v<Node, MinNode>) {
     return leaf.min;
   } else {
@@ -83,18 +95,28 @@ inline Node identity() {
   }
 }
 
-// The parent of two children. The order of the operands, and `a` on ties and NaN in the min, are
-// those of Python's `left + right` and `min(left, right)`: the bits are RLlib's.
+// Makes `parent` the combination of two children. The order of the operands, and `left` on ties
+// and NaN in the min, are those of Python's `left + right` and `min(left, right)`: the bits are
+// RLlib's.
 #pragma acc routine seq
 template <class Node>
-inline Node combine(Node left, Node right) {
+inline void set_parent(Node& parent, const Node& left, const Node& right) {
   if constexpr (std::is_same_v<Node, PairNode>) {
-    return Node{left.sum + right.sum, left.min_key < right.min_key ? right.min_key : left.min_key};
+    parent.sum = left.sum + right.sum;
+    parent.min_key = left.min_key < right.min_key ? right.min_key : left.min_key;
   } else if constexpr (std::is_same_v<Node, SumNode>) {
-    return Node{left.sum + right.sum};
+    parent.sum = left.sum + right.sum;
   } else {
-    return Node{right.min < left.min ? right.min : left.min};
+    parent.min = right.min < left.min ? right.min : left.min;
   }
+}
+
+// The parent of two children.
+template <class Node>
+inline Node combine(const Node& left, const Node& right) {
+  Node parent;
+  set_parent(parent, left, right);
+  return parent;
 }
 
 }  // namespace rpa

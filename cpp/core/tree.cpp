@@ -5,6 +5,7 @@
 
 #include "descend.hpp"
 #include "dispatch.hpp"
+#include "update.hpp"
 
 namespace rpa {
 

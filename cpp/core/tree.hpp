@@ -5,6 +5,7 @@
 // hold mutex() around calls.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -12,13 +13,16 @@
 
 #include "node.hpp"
 #include "node_array.hpp"
-#include "update.hpp"
+#include "update_algorithm.hpp"
 
 namespace rpa {
 
 template <class Node>
 class Tree {
  public:
+  using node_type = Node;
+  // Below this many elements a call ends before handing over the GIL would pay.
+  static constexpr std::int64_t gil_threshold = 4096;
   static constexpr std::int64_t max_capacity = std::int64_t{1} << 56;
 
   // All leaves empty. capacity in [1, max_capacity]; throws std::bad_alloc.
@@ -55,6 +59,9 @@ class Tree {
 
   // The values of all 2 * padded() nodes in heap order; the unused node 0 is the identity.
   void read_nodes(double* values) const;
+
+  // All 2 * padded() nodes in heap order.
+  void read_pairs(Node* nodes) const { std::copy_n(nodes_.data(), 2 * padded_, nodes); }
 
  private:
   std::int64_t capacity_;

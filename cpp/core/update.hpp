@@ -8,16 +8,11 @@
 
 #include <cstdint>
 
+#include "kernels.hpp"
 #include "node.hpp"
+#include "update_algorithm.hpp"
 
 namespace rpa {
-
-enum class UpdateAlgorithm {
-  automatic,    // the cheapest for this batch and tree
-  per_element,  // O(k log n): leaf to root, one element after the other
-  touched,      // O(k log n): the ancestors of the batch, level by level
-  rebuild,      // O(k + n): all nodes, level by level
-};
 
 template <class Node>
 void write_leaves(Node* nodes, std::int64_t padded, const std::int64_t* indices,
@@ -31,11 +26,7 @@ void write_leaves(Node* nodes, std::int64_t padded, const std::int64_t* indices,
 // reads the one below; the nodes of a level are independent.
 template <class Node>
 void combine_levels(Node* nodes, std::int64_t width) {
-  for (; width >= 1; width /= 2) {
-    for (std::int64_t i = width; i < 2 * width; ++i) {
-      nodes[i] = combine(nodes[2 * i], nodes[2 * i + 1]);
-    }
-  }
+  for (; width >= 1; width /= 2) serial::combine_level(nodes, width);
 }
 
 template <class Node>
