@@ -1,7 +1,7 @@
 """The devices that every tree test runs over, and how hard hypothesis looks.
 
-`pytest --hypothesis-profile fuzz` looks longer. RLLIB_PER_ACC_REQUIRE_GPU=1 makes a missing GPU a
-failure instead of a skip.
+`pytest --hypothesis-profile fuzz --timeout 0` looks longer. RLLIB_PER_ACC_REQUIRE_GPU=1 makes a
+missing GPU a failure instead of a skip.
 """
 
 import os
@@ -17,7 +17,7 @@ settings.register_profile(
     suppress_health_check=_SLOW_IS_FINE,
 )  # fmt: skip
 settings.register_profile(
-    "fuzz", max_examples=3000, stateful_step_count=100, deadline=None,
+    "fuzz", max_examples=1000, stateful_step_count=50, deadline=None,
     suppress_health_check=_SLOW_IS_FINE,
 )  # fmt: skip
 settings.load_profile("default")

@@ -20,7 +20,7 @@ NAMES = [
 def run_fresh(code: str) -> str:
     """Runs code in an interpreter of its own and returns what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
