@@ -1,12 +1,14 @@
-// Arguments of a call as plain arrays: borrowed where they are contiguous int64 / float64 already,
-// converted where that is safe, and a TypeError or ValueError that names the argument elsewhere.
+// Arguments of a call as plain arrays of int64 / float64: copied, converted where that is safe, and
+// a TypeError or ValueError that names the argument elsewhere.
 #pragma once
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 
 namespace rpa {
@@ -28,7 +30,7 @@ class Batch {
  public:
   Batch(py::handle value, const char* name) : name_(name) {
     if (is_plain_array(value)) {
-      borrow(py::reinterpret_borrow<py::array>(value));
+      copy(py::reinterpret_borrow<py::array>(value));
     } else if (!read_scalar(value.ptr())) {
       convert(value);
     }
@@ -36,7 +38,7 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  const T* data() const { return scalar_ ? &value_ : data_; }
+  const T* data() const { return scalar_ ? &value_ : copy_.get(); }
   std::int64_t size() const { return size_; }
   bool scalar() const { return scalar_; }
   const char* name() const { return name_; }
@@ -57,10 +59,12 @@ class Batch {
            array.dtype().num() == py::dtype::num_of<T>() && array.dtype().byteorder() == '=';
   }
 
-  void borrow(py::array array) {
-    data_ = static_cast<const T*>(array.data());
+  // Another thread may write to the caller's array while this call runs without the GIL: what is
+  // checked and what is used must be the same values.
+  void copy(const py::array& array) {
     size_ = array.size();
-    owner_ = std::move(array);
+    copy_.reset(new T[static_cast<std::size_t>(size_)]);
+    std::memcpy(copy_.get(), array.data(), static_cast<std::size_t>(size_) * sizeof(T));
   }
 
   void set_scalar(T value) {
@@ -113,11 +117,11 @@ class Batch {
     }
     if (integer && kind == 'u') reject_wrapping(array);
     // A fresh copy is aligned and in native byte order.
-    const auto copy = array.attr("astype")(py::dtype::of<T>(), "C").template cast<py::array>();
-    if (copy.ndim() == 0) {
-      set_scalar(*static_cast<const T*>(copy.data()));
+    const auto plain = array.attr("astype")(py::dtype::of<T>(), "C").template cast<py::array>();
+    if (plain.ndim() == 0) {
+      set_scalar(*static_cast<const T*>(plain.data()));
     } else {
-      borrow(copy);
+      copy(plain);
     }
   }
 
@@ -144,8 +148,7 @@ class Batch {
   }
 
   const char* name_;
-  py::object owner_;
-  const T* data_ = nullptr;
+  std::unique_ptr<T[]> copy_;
   std::int64_t size_ = 0;
   bool scalar_ = false;
   T value_{};
