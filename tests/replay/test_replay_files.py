@@ -224,7 +224,9 @@ def test_options_can_be_given_anew(tmp_path):
         PrioritizedReplay.load(tmp_path, capacity=0)
 
 
-@pytest.mark.parametrize("ids", [(1, 2, 10**30), (("a", 1), ("a", 2), ("b", 3)), ("", (), "x"), (b"a", "a", 0.5)])
+@pytest.mark.parametrize(
+    "ids", [(1, 2, 10**30), (("a", 1), ("a", 2), ("b", 3)), ("", (), "x"), (b"a", "a", 0.5)]
+)
 def test_episode_ids_of_any_plain_type(tmp_path, ids):
     replay = PrioritizedReplay(100)
     replay.add([chunk(n, episode_id=id_, terminated=False) for n, id_ in enumerate(ids)])
@@ -264,9 +266,7 @@ def test_infos_come_back_with_their_types(tmp_path):
     assert_equal(np.delete(one, 1), np.delete(two, 1))
 
 
-@pytest.mark.parametrize(
-    "value", [Opaque(), {1, 2}, errno, np.void(b"ab"), errno.ENOSPC.real.bit_length, [Opaque()]]
-)
+@pytest.mark.parametrize("value", [Opaque(), {1, 2}, errno, np.void(b"ab"), print, [Opaque()]])
 def test_an_object_that_json_cannot_hold_is_named(tmp_path, value):
     replay = filled("half full")
     replay.save(tmp_path)
