@@ -66,7 +66,8 @@ def make_priority_tree(capacity: int, device: str) -> _core.PriorityTree | _core
         return _core.PriorityTree(capacity)
     backend = _load_acc()
     try:
-        return backend.PriorityTree(capacity, host=device == _ACC_HOST)
+        tree: _core_acc.PriorityTree = backend.PriorityTree(capacity, host=device == _ACC_HOST)
+        return tree
     except RuntimeError as error:
         raise BackendUnavailableError(f"device={device!r} is not available: {error}") from None
 

@@ -81,7 +81,7 @@ class Implementation final : public DeviceTree {
       empty_range(nodes_.data(), padded_, n, capacity_);
       launched(1);
     }
-    combine_from(padded_ / 2);
+    combine_whole(levels());
     receive_root();
   }
 
@@ -103,41 +103,56 @@ class Implementation final : public DeviceTree {
     for (std::int64_t j = 0; j < n; ++j) items_.data()[j] = Item{indices[j], masses[j]};
     send(items_, n);
     round_ += std::int64_t{1} << position_bits;
-    claim_leaves(claims_.data(), padded_, items_.data(), n, round_);
-    write_claimed(nodes_.data(), claims_.data(), padded_, items_.data(), n, round_,
-                  touched_.data());
-    launched(2);
-    if (algorithm == UpdateAlgorithm::rebuild) {
+    const bool rebuild = algorithm == UpdateAlgorithm::rebuild;
+    // The levels of up to 2^(swept - 1) nodes are combined whole, those below only where touched.
+    const std::int64_t widest =
+        algorithm == UpdateAlgorithm::touched ? fused_width : std::max(n, fused_width);
+    const std::int64_t swept = std::min(levels(), bit_width(widest));
+    if (rebuild || n > small_batch) {
+      claim_leaves(claims_.data(), padded_, items_.data(), n, round_);
+      write_leaves(nodes_.data(), claims_.data(), padded_, items_.data(), n, round_,
+                   touched_.data());
+      launched(2);
+    }
+    if (rebuild) {
       combine_all();
+    } else if (n <= small_batch) {
+      update_in_one_launch(nodes_.data(), claims_.data(), padded_, items_.data(), n, round_,
+                           touched_.data(), levels() - swept, swept);
+      launched(1);
     } else {
-      const std::int64_t swept = algorithm == UpdateAlgorithm::touched ? 0 : n;
-      std::int64_t width = padded_ / 2;
-      for (; width > std::max(swept, fused_width); width /= 2) {
-        combine_touched(nodes_.data(), claims_.data(), padded_, n, round_, touched_.data());
-        launched(1);
-      }
-      combine_from(width);
+      RPA_LEVELS(level, 0, levels() - swept) {
+        combine_touched_level(nodes_.data(), claims_.data(), padded_, n, round_, touched_.data());
+      };
+      launched(levels() - swept);
+      combine_whole(swept);
     }
     receive_root();
   }
 
-  // The level of `width` nodes and all above it.
-  void combine_from(std::int64_t width) {
-    for (; width > fused_width; width /= 2) {
-      combine_level(nodes_.data(), width);
+  static std::int64_t bit_width(std::int64_t value) {
+    return std::bit_width(static_cast<std::uint64_t>(value));
+  }
+
+  // Levels of inner nodes.
+  std::int64_t levels() const { return bit_width(padded_) - 1; }
+
+  // The topmost `count` levels whole, those that are narrow in one launch.
+  void combine_whole(std::int64_t count) {
+    for (; count > bit_width(fused_width); --count) {
+      combine_level(nodes_.data(), std::int64_t{1} << (count - 1));
       launched(1);
     }
-    if (width >= 1) {
-      combine_top(nodes_.data(), std::bit_width(static_cast<std::uint64_t>(width)));
+    if (count > 0) {
+      combine_top(nodes_.data(), count);
       launched(1);
     }
   }
 
   // The post's rebuild: every level, one launch each.
   void combine_all() {
-    const int levels = std::bit_width(static_cast<std::uint64_t>(padded_)) - 1;
-    RPA_LEVELS(level, 0, levels) { combine_level(nodes_.data(), padded_ >> (level + 1)); };
-    launched(levels);
+    RPA_LEVELS(level, 0, levels()) { combine_level(nodes_.data(), padded_ >> (level + 1)); };
+    launched(levels());
   }
 
   void receive_root() {

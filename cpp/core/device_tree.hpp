@@ -57,8 +57,8 @@ class DeviceTree {
   // All leaves combined; kept on the host, so that reading it moves nothing.
   PairNode root() const { return root_; }
 
-  // As in Tree. Here `automatic` and `touched` follow the ancestors of the batch level by level,
-  // `automatic` only while a level has more nodes than the batch; `rebuild` launches every level
+  // As in Tree. Here `automatic` and `touched` follow the ancestors of the batch, level by level;
+  // `automatic` only while a level has more nodes than the batch. `rebuild` launches every level
   // whole. There is no per-element way to do it in parallel: it is `automatic`.
   virtual void update(const std::int64_t* indices, const double* masses, std::int64_t n,
                       UpdateAlgorithm algorithm = UpdateAlgorithm::automatic) = 0;

@@ -16,11 +16,17 @@
 namespace rpa::RPA_BACKEND {
 
 // Levels of at most this many nodes are combined by one launch of a single gang: a level of them
-// costs less than a launch. (The tests make it small, to have levels of both kinds in small trees.)
+// costs less than a launch. (The tests make both limits small, to have all kinds in small trees.)
 #ifndef RPA_FUSED_WIDTH
 #define RPA_FUSED_WIDTH 4096
 #endif
 inline constexpr std::int64_t fused_width = RPA_FUSED_WIDTH;
+
+// Batches of at most this many items are one launch.
+#ifndef RPA_SMALL_BATCH
+#define RPA_SMALL_BATCH 4096
+#endif
+inline constexpr std::int64_t small_batch = RPA_SMALL_BATCH;
 
 inline void wait() {
 #pragma acc wait(1)
@@ -41,56 +47,70 @@ void clear(Node* nodes, std::int64_t* claims, std::int64_t count) {
 // duplicates holds the leaf, and stamps of earlier rounds, which are all lower, need no clean-up.
 // An exchange that displaces a higher stamp puts that back, and so on; the highest one is always
 // either in its slot or about to be put there. (OpenACC has no atomic maximum.)
+#pragma acc routine seq
+inline void claim_leaf(std::int64_t* claims, std::int64_t padded, const Item* items, std::int64_t j,
+                       std::int64_t round) {
+  std::int64_t* slot = claims + padded + items[j].index;
+  std::int64_t mine = round + j;
+  std::int64_t before = RPA_EXCHANGE(slot, mine);
+  while (before > mine) {
+    mine = before;
+    before = RPA_EXCHANGE(slot, mine);
+  }
+}
+
+// Item j writes its leaf if it holds it. touched[j] is that leaf, or 0 for an item that lost.
+#pragma acc routine seq
+template <class Node>
+inline void write_claimed(Node* nodes, const std::int64_t* claims, std::int64_t padded,
+                          const Item* items, std::int64_t j, std::int64_t round,
+                          std::int64_t* touched) {
+  const std::int64_t leaf = padded + items[j].index;
+  touched[j] = 0;
+  if (claims[leaf] == round + j) {
+    set_leaf(nodes[leaf], items[j].mass);
+    touched[j] = leaf;
+  }
+}
+
+// Combines the parent of touched node j and makes it the touched one. All of these are of one
+// level. Of two touched siblings the left one goes on, so each parent is written once.
+#pragma acc routine seq
+template <class Node>
+inline void combine_touched(Node* nodes, std::int64_t* claims, std::int64_t j, std::int64_t round,
+                            std::int64_t* touched) {
+  const std::int64_t child = touched[j];
+  if (child == 0) return;
+  if (child % 2 == 1 && claims[child - 1] >= round) {
+    touched[j] = 0;
+    return;
+  }
+  const std::int64_t parent = child / 2;
+  set_parent(nodes[parent], nodes[2 * parent], nodes[2 * parent + 1]);
+  claims[parent] = round;
+  touched[j] = parent;
+}
+
 inline void claim_leaves(std::int64_t* claims, std::int64_t padded, const Item* items,
                          std::int64_t n, std::int64_t round) {
 #pragma acc parallel loop present(claims[0 : 2 * padded], items[0 : n]) async(1)
-  RPA_FOR(j, 0, n) {
-    std::int64_t* slot = claims + padded + items[j].index;
-    std::int64_t mine = round + j;
-    std::int64_t before = RPA_EXCHANGE(slot, mine);
-    while (before > mine) {
-      mine = before;
-      before = RPA_EXCHANGE(slot, mine);
-    }
-  };
+  RPA_FOR(j, 0, n) { claim_leaf(claims, padded, items, j, round); };
 }
 
-// Items that hold their leaf write it. touched[j] is that leaf, or 0 for an item that lost.
 template <class Node>
-void write_claimed(Node* nodes, const std::int64_t* claims, std::int64_t padded, const Item* items,
-                   std::int64_t n, std::int64_t round, std::int64_t* touched) {
+void write_leaves(Node* nodes, const std::int64_t* claims, std::int64_t padded, const Item* items,
+                  std::int64_t n, std::int64_t round, std::int64_t* touched) {
 #pragma acc parallel loop present(nodes[0 : 2 * padded], claims[0 : 2 * padded], items[0 : n], \
                                   touched[0 : n]) async(1)
-  RPA_FOR(j, 0, n) {
-    const std::int64_t leaf = padded + items[j].index;
-    touched[j] = 0;
-    if (claims[leaf] == round + j) {
-      set_leaf(nodes[leaf], items[j].mass);
-      touched[j] = leaf;
-    }
-  };
+  RPA_FOR(j, 0, n) { write_claimed(nodes, claims, padded, items, j, round, touched); };
 }
 
-// Combines the parents of the touched nodes, which are all of one level, and makes them the
-// touched ones. Of two touched siblings the left one goes on, so each parent is written once.
 template <class Node>
-void combine_touched(Node* nodes, std::int64_t* claims, [[maybe_unused]] std::int64_t padded,
-                     std::int64_t n, std::int64_t round, std::int64_t* touched) {
+void combine_touched_level(Node* nodes, std::int64_t* claims, [[maybe_unused]] std::int64_t padded,
+                           std::int64_t n, std::int64_t round, std::int64_t* touched) {
 #pragma acc parallel loop present(nodes[0 : 2 * padded], claims[0 : 2 * padded], touched[0 : n]) \
     async(1)
-  RPA_FOR(j, 0, n) {
-    const std::int64_t child = touched[j];
-    if (child != 0) {
-      if (child % 2 == 1 && claims[child - 1] >= round) {
-        touched[j] = 0;
-      } else {
-        const std::int64_t parent = child / 2;
-        set_parent(nodes[parent], nodes[2 * parent], nodes[2 * parent + 1]);
-        claims[parent] = round;
-        touched[j] = parent;
-      }
-    }
-  };
+  RPA_FOR(j, 0, n) { combine_touched(nodes, claims, j, round, touched); };
 }
 
 // Combines the whole level of `width` nodes.
@@ -110,6 +130,33 @@ void combine_top(Node* nodes, std::int64_t levels) {
 #pragma acc loop seq
     RPA_LEVELS(level, 0, levels) {
       const std::int64_t width = std::int64_t{1} << (levels - 1 - level);
+#pragma acc loop vector
+      RPA_FOR(i, width, 2 * width) { set_parent(nodes[i], nodes[2 * i], nodes[2 * i + 1]); };
+    };
+  }
+}
+
+// A whole update in one launch: `touched_levels` levels of touched nodes, then `top_levels` whole
+// ones. For batches so small that a launch per level would cost more than the lanes of one gang.
+template <class Node>
+void update_in_one_launch(Node* nodes, std::int64_t* claims, std::int64_t padded, const Item* items,
+                          std::int64_t n, std::int64_t round, std::int64_t* touched,
+                          std::int64_t touched_levels, std::int64_t top_levels) {
+#pragma acc parallel num_gangs(1) num_workers(1) vector_length(1024) \
+    present(nodes[0 : 2 * padded], claims[0 : 2 * padded], items[0 : n], touched[0 : n]) async(1)
+  {
+#pragma acc loop vector
+    RPA_FOR(j, 0, n) { claim_leaf(claims, padded, items, j, round); };
+#pragma acc loop vector
+    RPA_FOR(j, 0, n) { write_claimed(nodes, claims, padded, items, j, round, touched); };
+#pragma acc loop seq
+    RPA_LEVELS(level, 0, touched_levels) {
+#pragma acc loop vector
+      RPA_FOR(j, 0, n) { combine_touched(nodes, claims, j, round, touched); };
+    };
+#pragma acc loop seq
+    RPA_LEVELS(level, 0, top_levels) {
+      const std::int64_t width = std::int64_t{1} << (top_levels - 1 - level);
 #pragma acc loop vector
       RPA_FOR(i, width, 2 * width) { set_parent(nodes[i], nodes[2 * i], nodes[2 * i + 1]); };
     };
