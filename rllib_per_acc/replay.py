@@ -9,10 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Activity, Counts
-from rllib_per_acc.columns import Rows
+from rllib_per_acc.draws import EMPTY, NothingToSampleError, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
 from rllib_per_acc.replay_folder import SavedFolder, write_folder
@@ -27,10 +26,7 @@ from rllib_per_acc.replay_options import (
 )
 from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
 from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
-from rllib_per_acc.transitions import Located, TransitionStore
-
-_MAX_ROUNDS = 64
-"""Rounds of redrawing before the rows that can serve are looked for one by one."""
+from rllib_per_acc.transitions import TransitionStore
 
 
 class PrioritizedReplay:
@@ -117,6 +113,7 @@ class PrioritizedReplay:
         beta: BetaSchedule | None = None,
         include_infos: bool = False,
         include_extra_model_outputs: bool = False,
+        incomplete_n_step: str | None = None,
     ) -> ReplayBatch:
         """Draws transitions with probabilities proportional to their masses, with replacement.
 
@@ -129,16 +126,22 @@ class PrioritizedReplay:
             beta: Exponent of the importance weights, or a schedule of it; None for the option.
             include_infos: Whether to add `infos` and `next_infos`.
             include_extra_model_outputs: Whether to add `extra_model_outputs`.
+            incomplete_n_step: In place of the option of this name.
 
         Raises:
-            ValueError: If the buffer is empty, or no stored episode is long enough for `n_step`.
+            TypeError, ValueError: If an argument is wrong.
+            NothingToSampleError: If the buffer is empty, or no stored episode is long enough for
+                `n_step`. It is a `ValueError`.
         """
         num_items = positive_int("num_items", num_items)
         low, high = n_step_range(n_step)
         exponent = beta_at(self.options.beta if beta is None else beta, self.lifetimes.steps_added)
         if not self._store.num_steps:
-            raise ValueError("sample: the replay buffer is empty, expected at least one step")
-        drawn, steps, resampled = self._draw(num_items, low, high)
+            raise NothingToSampleError(EMPTY)
+        shorten = (incomplete_n_step or self.options.incomplete_n_step) == "shorten"
+        drawn, steps, resampled = draw(
+            self._store, self._sampler, self.rng, num_items, (low, high), shorten
+        )
         columns = self._store.gather_located(
             drawn, steps, gamma, infos=include_infos, extras=include_extra_model_outputs
         )
@@ -152,54 +155,6 @@ class PrioritizedReplay:
         )
         generations = self._store.pool.generation.take(drawn.rows)
         return ReplayBatch(columns, RowHandle(drawn.rows, generations, self.incarnation), self)
-
-    def _draw(self, n: int, low: int, high: int) -> tuple[Located, NDArray[np.int64], int]:
-        """Rows, those that end an episode last; their steps; how many draws were repeated."""
-        parts: list[tuple[Located, NDArray[np.int64]]] = []
-        missing, resampled = n, 0
-        for _ in range(_MAX_ROUNDS):
-            drawn = self._store.locate(self._sampler.draw(missing, self.rng))
-            if low == high:
-                steps = np.full(missing, high, np.int64)
-            else:
-                steps = self.rng.integers(low, high + 1, missing)
-            if self.options.incomplete_n_step == "shorten":
-                steps = np.minimum(steps, drawn.left)
-            fitting = np.flatnonzero(steps <= drawn.left)
-            if len(fitting) == missing:
-                parts.append((drawn, steps))
-                break
-            parts.append((drawn.take(fitting), steps.take(fitting)))
-            if not len(fitting) and self._store.episodes.longest() < low:
-                raise ValueError(
-                    f"n_step: got {low}, but the longest stored episode has "
-                    f"{self._store.episodes.longest()} steps; add longer episodes, or set "
-                    "incomplete_n_step='shorten'"
-                )
-            resampled += missing - len(fitting)
-            missing -= len(fitting)
-        else:
-            rows, steps = self._draw_among_fitting(missing, low, high)
-            parts.append((self._store.locate(rows), steps))
-        drawn, steps = parts[0]
-        if len(parts) > 1:
-            drawn = Located(*map(np.concatenate, zip(*(part for part, _ in parts), strict=True)))
-            steps = np.concatenate([part for _, part in parts])
-        ends = self._store.reaches_end(drawn, steps)
-        if ends.any():
-            order = np.concatenate([np.flatnonzero(~ends), np.flatnonzero(ends)])
-            drawn, steps = drawn.take(order), steps.take(order)
-        return drawn, steps, resampled
-
-    def _draw_among_fitting(self, n: int, low: int, high: int) -> tuple[Rows, NDArray[np.int64]]:
-        """What drawing again and again would give, when almost every draw has to be repeated."""
-        rows = self._store.live_rows()
-        choices = np.clip(self._store.locate(rows).left - low + 1, 0, high - low + 1)
-        cumulative = np.cumsum(self.tree[rows] * choices)
-        fitting = np.flatnonzero(choices)
-        drawn = np.searchsorted(cumulative, self.rng.random(n) * cumulative[-1], side="right")
-        drawn = np.where(drawn < len(rows), drawn, fitting[-1])
-        return rows[drawn], low + self.rng.integers(0, choices[drawn])
 
     def update(self, handle: RowHandle, priorities: Floats) -> None:
         """Gives sampled rows new priorities; those evicted since are skipped and counted.
@@ -247,6 +202,10 @@ class PrioritizedReplay:
             "masses_lifted": self._sampler.num_lifted,
             "bytes": self._store.nbytes + self.tree.nbytes,
         }
+
+    def shard_info(self) -> list[dict[str, Any]]:
+        """The counters, and the `pid` of this process."""
+        return [self.info() | {"pid": os.getpid()}]
 
     def get_priorities(self) -> dict[str, np.ndarray]:
         """The masses of all stored steps, oldest episode first.

@@ -44,6 +44,7 @@ class ReplayClient(Protocol):
         beta: BetaSchedule | None = None,
         include_infos: bool = False,
         include_extra_model_outputs: bool = False,
+        incomplete_n_step: str | None = None,
     ) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
 
@@ -55,6 +56,9 @@ class ReplayClient(Protocol):
 
     def info(self) -> dict[str, Any]:
         """Counters; see `PrioritizedReplay.info`."""
+
+    def shard_info(self) -> list[dict[str, Any]]:
+        """For each process that holds rows its `pid` and its counters."""
 
     def get_priorities(self) -> dict[str, np.ndarray]:
         """The mass of every stored step; see `PrioritizedReplay.get_priorities`."""

@@ -67,6 +67,32 @@ def checked_priorities(priorities: Any, length: int) -> Floats:
     return array
 
 
+def fractions(n: int, rng: np.random.Generator, stratified: bool) -> Floats:
+    """`n` random numbers in [0, 1): independent, or one from each of `n` equal parts."""
+    uniform = rng.random(n)
+    return (np.arange(n) + uniform) / n if stratified else uniform
+
+
+def importance_weights(
+    masses: Floats, total: float, least: float | None, size: int, beta: float
+) -> Floats:
+    """Importance weights (size * P(i)) ** -beta, normalised, float64 of the shape of `masses`.
+
+    The order of operations is that of RLlib's `PrioritizedEpisodeReplayBuffer.sample`.
+
+    Args:
+        masses: Of the rows drawn.
+        total: The sum of all masses.
+        least: The least mass of all, whose weight becomes 1; None: the highest weight here does.
+        size: How many rows there are.
+        beta: The exponent.
+    """
+    weights = power(masses / total * size, -beta)
+    highest = weights.max() if least is None else (least / total * size) ** -beta
+    weights /= highest
+    return weights
+
+
 class PrioritySampler:
     """The masses of rows in a tree, and everything drawn from it.
 
@@ -149,21 +175,16 @@ class PrioritySampler:
 
     def draw(self, n: int, rng: np.random.Generator) -> Rows:
         """`n` rows drawn with probabilities P(i), int32 of shape (n,)."""
-        uniform = rng.random(n)
-        if self._stratified:
-            uniform = (np.arange(n) + uniform) / n
-        return self.tree.find_prefixsum(uniform * self.tree.sum()).astype(np.int32)
+        return self.rows_at(fractions(n, rng, self._stratified))
+
+    def rows_at(self, fractions: Floats) -> Rows:
+        """The rows at these fractions, in [0, 1), of the total mass, int32."""
+        return self.tree.find_prefixsum(fractions * self.tree.sum()).astype(np.int32)
 
     def weights(self, masses: Floats, size: int, beta: float) -> Floats:
-        """Importance weights (size * P(i)) ** -beta, normalised, float64 of the shape of `masses`.
-
-        The order of operations is that of RLlib's `PrioritizedEpisodeReplayBuffer.sample`.
-        """
-        total = self.tree.sum()
-        weights = power(masses / total * size, -beta)
-        highest = weights.max() if self._by_batch else (self.tree.min() / total * size) ** -beta
-        weights /= highest
-        return weights
+        """The `importance_weights` of rows with these masses."""
+        total, least = self.tree.sum(), None if self._by_batch else self.tree.min()
+        return importance_weights(masses, total, least, size, beta)
 
     def state(self, num_rows: int) -> tuple[dict[str, Any], dict[str, Floats]]:
         """What `restore` needs: a JSON-able description, and the masses of `num_rows` rows.

@@ -30,6 +30,7 @@ LAYERS = (
     ("cuda_driver", "devices"),
     ("segment_tree",),
     ("sampling", "transitions"),
+    ("draws", "joined_columns"),
     ("replay_batch",),
     ("replay", "replay_files", "replay_folder"),
     ("shards",),

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from rllib_per_acc.replay_options import ReplayOptions, non_negative, positive_int
+from rllib_per_acc.replay_options import ReplayOptions, positive_int
+from rllib_per_acc.shards.shard_options import ShardOptions
 
 OWN_KEYS = (
     "capacity",
@@ -17,33 +18,6 @@ OWN_KEYS = (
     "metrics_num_episodes_for_smoothing",
 )
 """The arguments of the buffer's constructor that have a name there."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardOptions:
-    """Where the rows are.
-
-    Attributes:
-        num_shards: 1: a Ray actor holds the rows; 0: the algorithm's own process does.
-        num_cpus_per_shard: CPUs that an actor asks Ray for.
-        num_gpus_per_shard: GPUs (or a share of one) that an actor asks Ray for; with more than 0
-            the tree has to run on it.
-    """
-
-    num_shards: int = 1
-    num_cpus_per_shard: float = 0
-    num_gpus_per_shard: float = 0
-
-    def __post_init__(self) -> None:
-        if self.num_shards not in (0, 1) or isinstance(self.num_shards, bool):
-            raise ValueError(f"num_shards: got {self.num_shards!r}, expected 0 or 1")
-        non_negative("num_cpus_per_shard", self.num_cpus_per_shard)
-        non_negative("num_gpus_per_shard", self.num_gpus_per_shard)
-
-    def bundles(self) -> list[dict[str, float]]:
-        """What each shard asks of a placement group: one bundle each, or none at all."""
-        bundle = {"CPU": self.num_cpus_per_shard, "GPU": self.num_gpus_per_shard}
-        return [dict(bundle) for _ in range(self.num_shards)] if any(bundle.values()) else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,14 @@ from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.rllib.batch import row_groups
-from rllib_per_acc.rllib.buffer_config import ShardOptions, split_options
+from rllib_per_acc.rllib.buffer_config import split_options
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
 from rllib_per_acc.rllib.metrics import log_activity
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.sampling import checked_priorities
+from rllib_per_acc.shards.shard_options import ShardOptions
 
 
 class AccPrioritizedEpisodeReplayBuffer(
@@ -257,7 +258,7 @@ class AccPrioritizedEpisodeReplayBuffer(
 
     def get_shard_info(self) -> list[dict[str, Any]]:
         """For each shard where it runs (`pid`, `node`), its `device`, and its counters."""
-        return [self._client.info()]
+        return self._client.shard_info()
 
     def get_priorities(self) -> dict[str, np.ndarray]:
         """The mass (`priority ** alpha`) of every stored step, oldest episode first.
@@ -297,14 +298,6 @@ def _connect(capacity: int, options: dict[str, Any], shards: ShardOptions) -> Re
     """The replay that `shards` asks for: in this process, or in an actor."""
     if shards.num_shards == 0:
         return PrioritizedReplay(capacity, **options)
-    from rllib_per_acc.shards import RemoteReplay, start_shard
+    from rllib_per_acc.shards import ShardedReplay
 
-    return RemoteReplay(
-        start_shard(
-            capacity,
-            options,
-            num_cpus=shards.num_cpus_per_shard,
-            num_gpus=shards.num_gpus_per_shard,
-        ),
-        options["metrics_window"],
-    )
+    return ShardedReplay(capacity, options, shards)

@@ -1,0 +1,155 @@
+"""A replay that holds some of the rows of a larger one, and draws what the whole one decides."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.activity import Counts
+from rllib_per_acc.draws import FittingRows, Steps
+from rllib_per_acc.replay import PrioritizedReplay
+from rllib_per_acc.replay_batch import RowHandle
+from rllib_per_acc.sampling import Floats
+from rllib_per_acc.transitions import Located
+
+
+class PartCounters(NamedTuple):
+    """What does not end with the rows of a part.
+
+    Attributes:
+        lifetimes: Sums over all calls.
+        max_priority: The highest priority ever seen.
+        num_lifted: Masses lifted from zero.
+        num_stale_dropped: Priorities dropped because their rows were gone.
+    """
+
+    lifetimes: Counts
+    max_priority: float
+    num_lifted: int
+    num_stale_dropped: int
+
+
+class PartStatus(NamedTuple):
+    """What the whole has to know of a part.
+
+    Attributes:
+        steps: Steps stored.
+        episodes: Episodes stored.
+        total: The sum of their masses.
+        least: The least mass, +inf when there is none.
+        max_priority: What new steps would get here.
+        counters: What goes on when an empty part takes its place.
+    """
+
+    steps: int
+    episodes: int
+    total: float
+    least: float
+    max_priority: float
+    counters: PartCounters
+
+
+class GatherOptions(NamedTuple):
+    """How transitions are read; see `PrioritizedReplay.sample`."""
+
+    gamma: float
+    shorten: bool
+    infos: bool
+    extras: bool
+
+
+class Proposal(NamedTuple):
+    """Transitions drawn by a part, those left out that their episodes cannot serve.
+
+    Attributes:
+        columns: As of a `ReplayBatch` (none if no transition is left), but `mass` (float64) in
+            place of `weights`, and `slot` (int32), which tells episodes apart.
+        handle: Names the rows.
+        positions: Which of the draws asked for these are, int64.
+    """
+
+    columns: dict[str, Any]
+    handle: RowHandle
+    positions: NDArray[np.int64]
+
+
+class ReplayPart(PrioritizedReplay):
+    """A `PrioritizedReplay` that can also be one of several; see there for the arguments."""
+
+    def status(self) -> PartStatus:
+        """What the whole has to know."""
+        return PartStatus(
+            self._store.num_steps,
+            self._store.num_episodes,
+            self.tree.sum(),
+            self.tree.min(),
+            self.max_priority,
+            self.counters(),
+        )
+
+    def propose(self, fractions: Floats, steps: Steps, options: GatherOptions) -> Proposal:
+        """The transitions at these fractions, in [0, 1), of the part's mass.
+
+        Args:
+            fractions: Where, float64 of shape (n,).
+            steps: How many steps each transition is to have, int64 of shape (n,).
+            options: How to read them.
+        """
+        drawn = self._store.locate(self._sampler.rows_at(fractions))
+        if options.shorten:
+            steps = np.minimum(steps, drawn.left)
+        fits = np.flatnonzero(steps <= drawn.left)
+        return self._proposal(drawn.take(fits), steps.take(fits), fits, options)
+
+    def fitting(self, low: int, high: int) -> tuple[float, int]:
+        """The mass of what can serve `low` to `high` steps, and the length of the longest episode.
+
+        Costs time in proportion to the rows stored, as `propose_fitting` does.
+        """
+        mass = FittingRows.of(self._store, self._sampler, low, high).mass
+        return mass, self._store.episodes.longest()
+
+    def propose_fitting(
+        self, fractions: Floats, choices: Floats, low: int, high: int, options: GatherOptions
+    ) -> Proposal:
+        """The transitions at these fractions of the mass that `fitting` returns: all can serve."""
+        fitting = FittingRows.of(self._store, self._sampler, low, high)
+        drawn, steps = fitting.at(fractions, choices, low)
+        return self._proposal(drawn, steps, np.arange(len(steps)), options)
+
+    def _proposal(
+        self, drawn: Located, steps: Steps, positions: NDArray[np.int64], options: GatherOptions
+    ) -> Proposal:
+        columns: dict[str, Any] = {}
+        if len(steps):
+            columns = self._store.gather_located(
+                drawn, steps, options.gamma, infos=options.infos, extras=options.extras
+            )
+            columns["mass"] = self.tree[drawn.rows]
+            columns["slot"] = drawn.slots
+        generations = self._store.pool.generation.take(drawn.rows)
+        return Proposal(columns, RowHandle(drawn.rows, generations, self.incarnation), positions)
+
+    def episode_ids(self) -> list[str]:
+        """The ids of all stored episodes, oldest first."""
+        return [episode.episode_id for episode in self._store.episodes]
+
+    def counters(self) -> PartCounters:
+        """What does not end with the rows."""
+        return PartCounters(
+            self.lifetimes,
+            self._sampler.lifetime_max_priority,
+            self._sampler.num_lifted,
+            self.num_stale_dropped,
+        )
+
+    def carry_on(self, counters: PartCounters) -> None:
+        """Goes on from the counters of a part in whose place this one is."""
+        self._reported += counters.lifetimes
+        self._sampler.lifetime_max_priority = max(
+            self._sampler.lifetime_max_priority, counters.max_priority
+        )
+        self._sampler.num_lifted += counters.num_lifted
+        self.num_stale_dropped += counters.num_stale_dropped

@@ -1,0 +1,227 @@
+"""One client's calls to one shard: in order, bounded in number and in time, whatever happens."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any, NamedTuple
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import (
+    ActorUnschedulableError,
+    GetTimeoutError,
+    NodeDiedError,
+    ObjectLostError,
+    RayActorError,
+)
+
+from rllib_per_acc.replay_part import PartStatus
+from rllib_per_acc.shards.placement import PLACEMENT_TIMEOUT_S
+from rllib_per_acc.shards.shard import Reply
+
+logger = logging.getLogger(__name__)
+
+MAX_CALLS_IN_FLIGHT = 16
+"""How many adds and updates a client sends to a shard before it waits for the oldest."""
+
+CALL_TIMEOUT_S = 300.0
+"""How long to wait for a reply of a shard that is not known to be dead."""
+
+_GONE = (RayActorError, ObjectLostError, NodeDiedError, ActorUnschedulableError)
+
+
+class ShardLostError(RuntimeError):
+    """A shard died, or cannot be reached; its rows are lost."""
+
+
+class Call(NamedTuple):
+    """A call that was made.
+
+    Attributes:
+        number: In the order in which this client made them.
+        method: What was called.
+        reference: To the reply.
+        size: How many steps it adds, or how many priorities it updates.
+    """
+
+    number: int
+    method: str
+    reference: ray.ObjectRef
+    size: int = 0
+
+
+class ShardConnection:
+    """A client's end of a shard.
+
+    Adds and updates are sent and not waited for; an error in one of them is raised by a later
+    call. Any method that waits raises `ShardLostError` when the shard turns out to be gone; from
+    then on `is_up` is false, until the shard has been started again, empty.
+
+    Args:
+        index: Which of the shards it is.
+        actor: Its handle.
+        owner: Whether this client is the one that counts what is lost, and has a shard that was
+            out of reach start empty.
+
+    Attributes:
+        where: `pid`, `node` and `device` of the shard.
+        status: The shard's last known status.
+        lost_steps: Steps stored or on the way when the shard was lost.
+        dropped_priorities: Priorities on the way when the shard was lost.
+        num_losses: How often it was lost.
+        num_restarts: How often it was started again.
+        loss: The message about the last loss.
+        is_dead: Whether it is lost and cannot be started again.
+    """
+
+    def __init__(self, index: int, actor: ActorHandle, *, owner: bool) -> None:
+        self.index = index
+        self.actor = actor
+        self.where: dict[str, Any] = {}
+        self.status: PartStatus | None = None
+        self.lost_steps = 0
+        self.dropped_priorities = 0
+        self.num_losses = 0
+        self.num_restarts = 0
+        self.loss = ""
+        self.is_dead = False
+        self._owner = owner
+        self._boot: int | None = None
+        self._sent: deque[Call] = deque()
+        self._number = self._answered = self._lost_at = 0
+        self._hello: ray.ObjectRef | None = actor.hello.remote()
+
+    def __str__(self) -> str:
+        at = f" (pid {self.where['pid']}, node {self.where['node'][:8]})" if self.where else ""
+        return f"replay shard {self.index}{at}"
+
+    @property
+    def num_in_flight(self) -> int:
+        """Calls that were sent and not waited for."""
+        return len(self._sent)
+
+    # While it is down
+
+    def is_up(self) -> bool:
+        """Whether the shard can be called; does not wait."""
+        return self.wait_until_up(0)
+
+    def wait_until_up(self, timeout_s: float = PLACEMENT_TIMEOUT_S) -> bool:
+        """Waits for the shard to start; whether it did in time.
+
+        Raises:
+            Exception: What kept the shard from starting.
+        """
+        if self._hello is not None and ray.wait([self._hello], timeout=timeout_s)[0]:
+            self._join()
+        return self._hello is None and not self.is_dead
+
+    def _join(self) -> None:
+        hello, self._hello = self._hello, None
+        try:
+            reply = ray.get(hello)
+        except _GONE as error:
+            self.is_dead = True
+            logger.error("%s cannot be started: %s", self, error)
+            return
+        if self.status is not None:
+            self.num_restarts += 1
+            logger.warning("%s is started again, empty, as pid %s", self, reply.result["pid"])
+        self._take_over(reply)
+
+    def _take_over(self, reply: Reply) -> None:
+        self.where = reply.result
+        self._boot, self.status = reply.boot, reply.status
+
+    # Calls
+
+    def ask(self, method: str, *arguments: Any, size: int = 0) -> Call:
+        """Makes a call whose reply is waited for later, by `answer`."""
+        self._number += 1
+        reference = self.actor.call.remote(method, *arguments)
+        return Call(self._number, method, reference, size)
+
+    def answer(self, call: Call, timeout_s: float = CALL_TIMEOUT_S) -> Reply:
+        """Waits for the reply to a call, and to those sent before it, whose errors come first.
+
+        Raises:
+            ShardLostError: If the shard is gone.
+            TimeoutError: If it does not answer.
+            Exception: What the call, or one sent before it, raised in the shard.
+        """
+        if call.number <= self._lost_at:
+            raise ShardLostError(f"{self} was lost after {call.method!r} was called")
+        before = []
+        while self._sent and self._sent[0].number < call.number:
+            before.append(self._sent.popleft())
+        return self._wait([*before, call], timeout_s)
+
+    def send(self, method: str, *arguments: Any, size: int) -> None:
+        """Makes a call that is not waited for; see `make_room`."""
+        self._sent.append(self.ask(method, *arguments, size=size))
+
+    def make_room(self) -> None:
+        """Waits for the oldest calls sent until one more may be sent."""
+        while len(self._sent) >= MAX_CALLS_IN_FLIGHT:
+            self._wait([self._sent.popleft()])
+
+    def settle(self, method: str | None = None) -> None:
+        """Waits for all calls sent, or until there is none of this method among them."""
+        last = max(
+            (i for i, call in enumerate(self._sent, 1) if method in (None, call.method)), default=0
+        )
+        if last:
+            self._wait([self._sent.popleft() for _ in range(last)])
+
+    def is_answered(self, call: Call) -> bool:
+        """Whether `answer` would not have to wait; does not wait."""
+        return bool(ray.wait([call.reference], timeout=0, fetch_local=False)[0])
+
+    def _wait(self, calls: list[Call], timeout_s: float = CALL_TIMEOUT_S) -> Reply:
+        try:
+            replies = ray.get([call.reference for call in calls], timeout=timeout_s)
+        except _GONE as error:
+            raise self._lose([*calls, *self._sent], error) from error
+        except GetTimeoutError as error:
+            raise TimeoutError(
+                f"{self} has not answered {calls[-1].method!r} within {timeout_s:g} s "
+                f"({len(self._sent)} more calls are waiting)"
+            ) from error
+        for call, reply in zip(calls, replies, strict=True):
+            if reply.boot != self._boot:  # it died after a reply and was started before a call
+                raise self._lose([*calls, *self._sent], None)
+            if call.number > self._answered:  # what is drawn ahead may be answered late
+                self._answered, self.status = call.number, reply.status
+        return replies[-1]
+
+    def _lose(self, calls: list[Call], cause: Exception | None) -> ShardLostError:
+        """Counts what is lost, and asks for the shard that comes in its place."""
+        self._sent.clear()
+        self._lost_at = self._number
+        self.num_losses += 1
+        fates = [(call, _fate(call)) for call in calls]
+        for call, fate in fates:
+            if isinstance(fate, Reply) and fate.boot == self._boot and call.number > self._answered:
+                self._answered, self.status = call.number, fate.status
+        gone = [call for call, fate in fates if isinstance(fate, _GONE)]
+        self.dropped_priorities += sum(call.size for call in gone if call.method == "update")
+        lost = sum(call.size for call in gone if call.method == "add")
+        lost += self.status.steps if self.status else 0
+        self.lost_steps += lost
+        loss = (self._boot, self.status) if self._owner else ()
+        self._hello = self.actor.hello.remote(*loss)
+        self.loss = f"{self} was lost with {lost} steps: {cause or 'it died and was started again'}"
+        logger.warning("%s", self.loss)
+        for _, fate in fates:
+            if not isinstance(fate, (Reply, *_GONE)):
+                raise fate
+        return ShardLostError(self.loss)
+
+
+def _fate(call: Call) -> Reply | Exception:
+    """What became of a call to a shard that is gone: done before, gone with it, or wrong."""
+    try:
+        return ray.get(call.reference, timeout=CALL_TIMEOUT_S)
+    except Exception as error:
+        return error

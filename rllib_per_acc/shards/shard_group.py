@@ -1,0 +1,134 @@
+"""A client's connections to all shards of a replay: who is up, who gets which episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from ray.actor import ActorHandle
+
+from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.sampling import checked_weight
+from rllib_per_acc.shards.connection import ShardConnection, ShardLostError
+from rllib_per_acc.shards.episode_routes import EpisodeRoutes
+from rllib_per_acc.shards.placement import PLACEMENT_TIMEOUT_S
+from rllib_per_acc.shards.shard import Reply
+
+T = TypeVar("T")
+
+_MAX_LOSSES = 3
+"""How many losses of shards one operation outlives."""
+
+
+class ShardGroup:
+    """Connections to the shards of one replay.
+
+    Args:
+        actors: The shards.
+        capacities: Steps that each of them keeps.
+        owner: See `ShardConnection`.
+        restarts: Whether shards that die are started again; otherwise a loss is an error.
+
+    Attributes:
+        connections: One for each shard.
+        routes: Which shard an episode lives in.
+        is_recovering: Whether a shard was lost, until somebody sets it to false again.
+    """
+
+    def __init__(
+        self,
+        actors: Sequence[ActorHandle],
+        capacities: Sequence[int],
+        *,
+        owner: bool,
+        restarts: bool,
+    ) -> None:
+        self.connections = [
+            ShardConnection(i, actor, owner=owner) for i, actor in enumerate(actors)
+        ]
+        self.routes = EpisodeRoutes(capacities)
+        self.is_recovering = False
+        self._restarts = restarts
+        self._losses_seen = [0] * len(actors)
+
+    def __len__(self) -> int:
+        return len(self.connections)
+
+    def ready(self) -> list[int]:
+        """The shards that are up; waits for one if none is.
+
+        Raises:
+            ShardLostError: If none comes up in time, or one was lost and none is started again.
+        """
+        up = [c.index for c in self.connections if c.is_up()]
+        for i, connection in enumerate(self.connections):
+            if connection.num_losses != self._losses_seen[i]:
+                self._losses_seen[i] = connection.num_losses
+                self.routes.forget(i)
+                self.is_recovering = True
+                if not self._restarts:
+                    raise ShardLostError(f"{connection.loss} (restart_failed_shards is false)")
+        up = up or [c.index for c in self.connections if c.wait_until_up()]
+        if not up:
+            raise ShardLostError(
+                f"none of {len(self)} replay shards could be started again within "
+                f"{PLACEMENT_TIMEOUT_S:g} s; the last loss: {self.connections[-1].loss}"
+            )
+        return up
+
+    def outlive(self, operation: Callable[[list[int]], T]) -> T:
+        """Calls `operation` with the shards that are up, and again when one was lost meanwhile.
+
+        Raises:
+            ShardLostError: If that does not end, or lost shards are not started again.
+        """
+        for _ in range(_MAX_LOSSES):
+            up = self.ready()
+            try:
+                return operation(up)
+            except ShardLostError:
+                continue
+        return operation(self.ready())
+
+    def ask_all(self, method: str, *arguments: Any) -> dict[int, Reply]:
+        """The replies of all shards that are up to the same call, made at once."""
+
+        def ask(up: list[int]) -> dict[int, Reply]:
+            calls = {i: self.connections[i].ask(method, *arguments) for i in up}
+            return {i: self.connections[i].answer(call) for i, call in calls.items()}
+
+        return self.outlive(ask)
+
+    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+        """Sends chunks to the shards of their episodes and does not wait for them.
+
+        Raises:
+            TypeError, ValueError: If a weight is wrong.
+            ShardLostError: If no shard is up and none comes up in time.
+            Exception: What a call sent before raised in its shard.
+        """
+
+        def make_room(up: list[int]) -> list[int]:
+            for i in up:
+                self.connections[i].make_room()
+            return up
+
+        up = self.outlive(make_room)
+        if len(self) == 1:
+            self._send_add(0, chunks, weight)
+            return
+        lengths = [len(chunk) for chunk in chunks]
+        weights: list[Any] = [None] * len(chunks)
+        if weight is not None:
+            weights = np.split(checked_weight(weight, sum(lengths)), np.cumsum(lengths)[:-1])
+        parts: dict[int, list[int]] = {}
+        for position, chunk in enumerate(chunks):
+            parts.setdefault(self.routes.route(chunk, up), []).append(position)
+        for i, positions in parts.items():
+            own = None if weight is None else np.concatenate([weights[p] for p in positions])
+            self._send_add(i, [chunks[p] for p in positions], own)
+
+    def _send_add(self, shard: int, chunks: Sequence[EpisodeChunk], weight: Any) -> None:
+        size = sum(len(chunk) for chunk in chunks)
+        self.connections[shard].send("add", chunks, weight, size=size)

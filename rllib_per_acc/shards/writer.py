@@ -1,0 +1,64 @@
+"""ShardWriter: a handle for other processes to add to a replay's shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ray.actor import ActorHandle
+
+from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.shards.shard_group import ShardGroup
+
+
+class ShardWriter:
+    """Adds to the shards of a `ShardedReplay` from another actor or task.
+
+    It can be pickled as an argument of Ray calls; every copy connects by itself, and may be used
+    by one thread. New steps get the maximum priority that their shard knows of. All chunks of an
+    episode have to go through the same writer. The shards end with the replay, whoever holds
+    a writer.
+
+    Args:
+        actors: The shards.
+        capacities: Steps that each of them keeps.
+        restarts: Whether shards that die are started again.
+    """
+
+    def __init__(
+        self, actors: Sequence[ActorHandle], capacities: Sequence[int], restarts: bool
+    ) -> None:
+        self._arguments = actors, capacities, restarts
+        self._group: ShardGroup | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments
+
+    def _connected(self) -> ShardGroup:
+        if self._group is None:
+            actors, capacities, restarts = self._arguments
+            self._group = ShardGroup(actors, capacities, owner=False, restarts=restarts)
+        return self._group
+
+    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+        """Sends chunks; see `PrioritizedReplay.add`. Waits only if too much is on the way.
+
+        Raises:
+            ShardLostError: If no shard can be reached: most probably the replay has ended.
+            Exception: What a chunk sent before raised in its shard.
+        """
+        self._connected().add(chunks, weight)
+
+    def flush(self) -> None:
+        """Waits until everything sent is stored.
+
+        Raises:
+            Exception: As `add`.
+        """
+        group = self._connected()
+
+        def settle(up: list[int]) -> None:
+            for i in up:
+                group.connections[i].settle()
+
+        group.outlive(settle)
