@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-
 from rllib_per_acc import EpisodeChunk
 
 FLOOR = 1e-12

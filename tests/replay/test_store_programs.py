@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from replay_reference import Arrival, NaiveReplay, Step
-
-from rllib_per_acc import PrioritizedReplay, ReplayBatch
 from replay_checks import check_batch, check_invariants, check_same
+from replay_reference import Arrival, NaiveReplay, Step
+from rllib_per_acc import PrioritizedReplay, ReplayBatch
 
 NUM_ENVS = 5
 priorities = st.floats(0.0, 1e6, allow_nan=False) | st.sampled_from([0.0, 1e-300, 1e-12, 1.0])
@@ -17,7 +16,9 @@ class ReplayProgram(RuleBasedStateMachine):
     """`PrioritizedReplay` and `NaiveReplay` through the same calls."""
 
     @initialize(
-        capacity=st.integers(1, 40), alpha=st.sampled_from([0.0, 0.5, 0.6, 1.0]), seed=st.integers(0, 9)
+        capacity=st.integers(1, 40),
+        alpha=st.sampled_from([0.0, 0.5, 0.6, 1.0]),
+        seed=st.integers(0, 9),
     )
     def start(self, capacity: int, alpha: float, seed: int) -> None:
         self.capacity, self.alpha, self.seed = capacity, alpha, seed

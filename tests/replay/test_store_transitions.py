@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from replay_checks import check_batch
 from replay_reference import Arrival, NaiveReplay
-
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
 
 
