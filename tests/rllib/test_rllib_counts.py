@@ -69,7 +69,7 @@ def test_priorities_of_new_steps_follow_the_largest_seen() -> None:
         ours.add(episodes)
         theirs.add(episodes)
         sample = ours.sample(num_items=16, beta=0.4)
-        steps = [row_step for row_step in steps_of(sample)]
+        steps = steps_of(sample)
         priorities = rng.uniform(0, 3, len(steps))
         ours.update_priorities(priorities)
         for step, priority in zip(steps, priorities, strict=True):
