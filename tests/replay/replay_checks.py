@@ -10,15 +10,20 @@ from rllib_per_acc import PrioritizedReplay, ReplayBatch
 
 def check_invariants(replay: PrioritizedReplay) -> None:
     """Root, leaves and row counts agree with each other."""
-    store, tree = replay.store, replay.tree
+    store, tree = replay._store, replay.tree
     leaves = tree[np.arange(len(tree))]
     live = store.live_rows()
     assert tree.sum() == tree_sum(leaves)
     assert tree.min() == (leaves[leaves > 0].min() if (leaves > 0).any() else np.inf)
     np.testing.assert_array_equal(np.flatnonzero(leaves > 0), np.sort(live))
-    assert len(live) == store.num_steps
-    assert store.num_free + store.num_steps + store.num_episodes == store.num_rows
-    assert len(store.episode_ids()) == store.num_episodes
+    assert len(live) == store.num_steps == len(replay)
+    # Each row handed out holds a step, the last observation of an episode, or nothing.
+    assert store.pool.num_free + store.num_steps + store.num_episodes == store.pool.num_used
+
+
+def episodes_of(replay: PrioritizedReplay) -> list[str]:
+    """The stored episodes, oldest first."""
+    return list(dict.fromkeys(replay.get_priorities()["episode_id"].tolist()))
 
 
 def masses_of(replay: PrioritizedReplay) -> dict[tuple[str, int], float]:
@@ -32,15 +37,15 @@ def masses_of(replay: PrioritizedReplay) -> dict[tuple[str, int], float]:
 
 def check_same(replay: PrioritizedReplay, naive: NaiveReplay) -> None:
     """Same episodes, same steps, same masses to the bit."""
-    assert list(replay.store.episode_ids()) == list(naive.episodes)
-    assert replay.store.num_steps == len(naive.steps())
+    assert episodes_of(replay) == list(naive.episodes)
+    assert len(replay) == len(naive.steps())
     expected = {(f"episode-{s.number}", s.t): s.mass for s in naive.steps()}
     assert masses_of(replay) == expected
     assert replay.max_priority == naive.max_priority
     info = replay.info()
     assert info["steps"] == len(expected)
     assert info["episodes"] == len(naive.episodes)
-    assert info["stale_dropped"] == naive.stale_dropped
+    assert info["stale_priorities_dropped"] == naive.stale_dropped
 
 
 def check_batch(

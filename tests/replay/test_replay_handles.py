@@ -37,7 +37,7 @@ def test_priorities_of_evicted_rows_are_dropped(new_steps: int) -> None:
     naive.update(steps, priorities.tolist())
     check_invariants(replay)
     check_same(replay, naive)
-    assert replay.info()["stale_dropped"] == stale
+    assert replay.info()["stale_priorities_dropped"] == stale
     new = {key: mass for key, mass in masses_of(replay).items() if key[0] == "episode-2"}
     assert set(new.values()) == {1.0}
     for _ in range(50):
@@ -94,7 +94,7 @@ def test_priorities_have_a_floor_and_no_row_gets_nothing() -> None:
     batch = replay.sample(100)
     batch.update(np.zeros(100))
     assert set(masses_of(replay).values()) == {1e-12}
-    assert replay.info()["lifted"] == 0
+    assert replay.info()["masses_lifted"] == 0
 
 
 def test_a_mass_that_underflows_is_lifted_and_counted() -> None:
@@ -102,7 +102,7 @@ def test_a_mass_that_underflows_is_lifted_and_counted() -> None:
     replay.add([Arrival(0, 0, 1, "terminated").chunk()])
     replay.sample(1).update(np.array([0.0]))
     assert list(masses_of(replay).values()) == [np.finfo(np.float64).tiny]
-    assert replay.info()["lifted"] == 1
+    assert replay.info()["masses_lifted"] == 1
     assert len(replay.sample(3).rewards) == 3
 
 

@@ -76,7 +76,7 @@ def test_sample(filled, name: str, arguments: dict) -> None:
     check_same(replay, naive)
     fresh = PrioritizedReplay(30)
     fresh.set_state(before)
-    np.testing.assert_array_equal(replay.sample(20).rows, fresh.sample(20).rows)
+    np.testing.assert_array_equal(replay.sample(20).observations, fresh.sample(20).observations)
 
 
 def test_an_empty_replay_cannot_be_sampled() -> None:

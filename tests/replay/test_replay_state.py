@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from replay_checks import check_invariants, check_same, masses_of
+from replay_checks import check_invariants, check_same, episodes_of, masses_of
 from replay_reference import Arrival, NaiveReplay
 from rllib_per_acc import PrioritizedReplay
 
@@ -76,7 +76,7 @@ def test_a_larger_capacity_keeps_everything() -> None:
     check_same(larger, naive)
     check_invariants(larger)
     larger.add([Arrival(500, 0, 300, "terminated").chunk()])
-    assert larger.store.num_steps == 400
+    assert len(larger) == 400
 
 
 def test_a_smaller_capacity_drops_the_oldest() -> None:
@@ -85,11 +85,11 @@ def test_a_smaller_capacity_drops_the_oldest() -> None:
     smaller.set_state(replay.get_state())
     check_invariants(smaller)
     kept = list(naive.episodes)[-3:]
-    assert list(smaller.store.episode_ids()) == kept
+    assert episodes_of(smaller) == kept
     expected = {k: m for k, m in masses_of(replay).items() if k[0] in kept}
     assert masses_of(smaller) == expected
     use(smaller, 500)
-    assert smaller.store.num_steps <= 35
+    assert len(smaller) <= 35
 
 
 @pytest.mark.parametrize("state", [{}, {"rows": 3}, None, [1, 2]])

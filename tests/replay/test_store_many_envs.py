@@ -37,8 +37,8 @@ def test_invariants_hold_after_every_add(fragment: int, num_steps: int) -> None:
         replay.add([arrival.chunk() for arrival in arrivals])
         check_invariants(replay)
         lengths = np.unique(replay.get_priorities()["episode_id"], return_counts=True)[1]
-        assert lengths.sum() == replay.store.num_steps
-        assert replay.store.num_steps <= 500 or replay.store.num_episodes == 1
+        assert lengths.sum() == len(replay)
+        assert len(replay) <= 500 or len(lengths) == 1
         added += sum(arrival.length for arrival in arrivals)
         if added >= num_steps:
             break
@@ -65,5 +65,5 @@ def test_memory_does_not_grow_once_the_store_is_full() -> None:
     for call, arrivals in zip(range(600), play(4, 50, 5, seed=4), strict=False):
         replay.add([arrival.chunk() for arrival in arrivals])
         if call >= 100:
-            rows.append(replay.store.num_rows)
+            rows.append(replay._store.pool.num_used)
     assert max(rows[250:]) == max(rows[:250])

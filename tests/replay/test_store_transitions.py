@@ -44,8 +44,8 @@ def test_columns_have_the_documented_types() -> None:
     assert batch.weights.dtype == np.float64
     assert batch.n_step.dtype == np.int64
     assert batch.t.dtype == np.int64
-    assert batch.rows.dtype == np.int32
-    assert batch.generations.dtype == np.uint32
+    assert batch.handle.rows.dtype == np.int32
+    assert batch.handle.generations.dtype == np.uint32
     assert batch.observations.dtype == np.float32
     assert batch.observations.shape == batch.next_observations.shape == (6, 1)
     assert batch.terminateds.dtype == batch.truncateds.dtype == np.bool_
