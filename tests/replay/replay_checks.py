@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from replay_reference import NaiveReplay, Step, tree_sum
+
 from rllib_per_acc import PrioritizedReplay, ReplayBatch
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from rllib_per_acc import EpisodeChunk
 
 FLOOR = 1e-12
@@ -33,7 +34,10 @@ def reward_of(number: int, t: int) -> float:
 def make_chunk(
     number: int, start: int, length: int, end: str = "", episode_id: str | None = None
 ) -> EpisodeChunk:
-    """Steps `start` to `start + length` of episode `number`; `end`: "", "terminated", "truncated"."""
+    """The `length` steps of episode `number` from `start` on.
+
+    `end` is how the last of them ends the episode: "", "terminated" or "truncated".
+    """
     times = range(start, start + length)
     return EpisodeChunk(
         episode_id if episode_id is not None else f"episode-{number}",

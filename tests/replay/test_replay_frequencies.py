@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from replay_checks import masses_of
 from replay_reference import Arrival, NaiveReplay
-from rllib_per_acc import PrioritizedReplay
 from scipy import stats
+
+from rllib_per_acc import PrioritizedReplay
 
 ARRIVALS = [
     Arrival(0, 0, 7, "terminated"),

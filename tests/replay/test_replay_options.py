@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from replay_checks import masses_of
 from replay_reference import Arrival, NaiveReplay
-from rllib_per_acc import PrioritizedReplay
+
+from rllib_per_acc import PrioritizedReplay, ReplayBatch
 
 
 def one_tiny_row(**options: object) -> PrioritizedReplay:
@@ -16,15 +17,20 @@ def one_tiny_row(**options: object) -> PrioritizedReplay:
     return replay
 
 
+def numbers_of(batch: ReplayBatch) -> np.ndarray:
+    """The number of the episode that each row comes from: the mass of its only step."""
+    return batch.observations[:, 0].astype(np.float64)
+
+
 def test_weights_are_normalised_by_the_buffers_largest() -> None:
     batch = one_tiny_row().sample(200)
-    np.testing.assert_allclose(batch.weights, 1e-12 / batch.observations[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(batch.weights, 1e-12 / numbers_of(batch), rtol=1e-12)
 
 
 def test_weights_normalised_by_the_batch_reach_one() -> None:
     batch = one_tiny_row(weight_normalization="batch").sample(200)
-    lowest = batch.observations[:, 0].min()
-    np.testing.assert_allclose(batch.weights, lowest / batch.observations[:, 0], rtol=1e-12)
+    lowest = numbers_of(batch).min()
+    np.testing.assert_allclose(batch.weights, lowest / numbers_of(batch), rtol=1e-12)
     assert batch.weights.max() == 1.0
 
 
@@ -99,6 +105,4 @@ def test_weight_per_step(weights: list[float]) -> None:
 def test_beta_of_the_call_goes_before_the_constructors(beta: float) -> None:
     replay = one_tiny_row()
     batch = replay.sample(50, beta=beta)
-    np.testing.assert_allclose(
-        batch.weights, (batch.observations[:, 0] / 1e-12) ** -beta, rtol=1e-12
-    )
+    np.testing.assert_allclose(batch.weights, (numbers_of(batch) / 1e-12) ** -beta, rtol=1e-12)

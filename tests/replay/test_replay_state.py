@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from replay_checks import check_invariants, check_same, episodes_of, masses_of
 from replay_reference import Arrival, NaiveReplay
+
 from rllib_per_acc import PrioritizedReplay
 
 FILLS = {"empty": 0, "half full": 5, "exactly full": 10, "wrapped": 33}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from replay_checks import check_batch, check_invariants, check_same
 from replay_reference import Arrival, NaiveReplay
+
 from rllib_per_acc import PrioritizedReplay
 
 

@@ -1,4 +1,4 @@
-"""Random programs of interleaved chunks, eviction, late updates and restores, against plain lists."""
+"""Random programs of interleaved chunks, eviction, late updates, restores, against plain lists."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from replay_checks import check_batch, check_invariants, check_same
 from replay_reference import Arrival, NaiveReplay, Step
+
 from rllib_per_acc import PrioritizedReplay, ReplayBatch
 
 NUM_ENVS = 5

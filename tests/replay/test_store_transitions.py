@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from replay_checks import check_batch
 from replay_reference import Arrival, NaiveReplay
+
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
 
 
@@ -111,3 +112,13 @@ def test_changing_a_batch_does_not_change_the_store() -> None:
     again = replay.sample(20)
     assert (again.observations >= 0).all()
     assert (again.rewards > 0).all()
+
+
+def test_a_wider_type_later_loses_nothing() -> None:
+    replay = PrioritizedReplay(10, seed=0)
+    replay.add([four_steps("")])
+    exact = np.array([[4.0], [1 / 3], [0.1]])
+    replay.add([EpisodeChunk("only", exact, np.arange(2), np.zeros(2), t_started=4)])
+    batch = replay.sample(100)
+    by_time = dict(zip(batch.t.tolist(), batch.observations[:, 0].tolist(), strict=True))
+    assert by_time == {0: 0.0, 1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 5: 1 / 3}

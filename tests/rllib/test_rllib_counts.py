@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
 from rllib_episodes import make_episode, play
 from rllib_oracle import RLlibOracle
+
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
 COUNTERS = (
     "get_num_episodes",

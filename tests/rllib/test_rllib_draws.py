@@ -8,10 +8,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
 from rllib_episodes import ENDS, make_episode
 from rllib_oracle import RLlibOracle, read_rows
+
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
 
 @pytest.mark.parametrize("seed", [0, 7, 123])

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
 from rllib_episodes import make_episode, play
 from rllib_oracle import RLlibOracle
+
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
 
 def flat(metrics: Any, path: tuple = ()) -> dict[tuple, Any]:

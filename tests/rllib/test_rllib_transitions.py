@@ -3,10 +3,10 @@
 import itertools
 
 import pytest
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
 from rllib_episodes import make_episode, mixed_episodes, play
 from rllib_oracle import RLlibOracle, read_rows
+
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
 FORMATS = ["rows", "episodes"]
 

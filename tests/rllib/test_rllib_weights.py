@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
 from rllib_episodes import mixed_episodes
 from rllib_oracle import RLlibOracle, read_rows
+
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
 
 def same_priorities(alpha: float, sample_format: str, **options) -> tuple:
