@@ -82,11 +82,9 @@ def test_a_pickled_piece_does_not_carry_the_whole_batch() -> None:
 
 
 READS = {
-    "one observation": lambda group: group.get_observations(0),
-    "the last observation": lambda group: group.get_observations(-1),
     "all observations": lambda group: group.get_observations(),
     "a lookback": lambda group: group.get_observations(slice(-3, None)),
-    "a run of observations": lambda group: group.get_observations(slice(2, 5)),
+    "neighbours": lambda group: group.get_observations([3, 4]),
     "concatenation": lambda group: group.concat_episode(group),
     "a cut": lambda group: group.cut(),
     "another step": lambda group: group.add_env_step(np.zeros(4, np.float32), 0, 0.0),

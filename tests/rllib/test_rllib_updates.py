@@ -29,9 +29,7 @@ def test_rows_evicted_since_the_sample(sample_format: str, new_steps: int) -> No
     buffer.add([make_episode(2, new_steps, "terminated")])
     buffer.update_priorities(np.linspace(2.0, 3.0, 20))
     masses = masses_of(buffer)
-    assert {key for key in masses} == {(1, t) for t in range(10)} | {
-        (2, t) for t in range(new_steps)
-    }
+    assert set(masses) == {(1, t) for t in range(10)} | {(2, t) for t in range(new_steps)}
     assert {masses[2, t] for t in range(new_steps)} == {1.0}
     given = dict(zip(steps, np.linspace(2.0, 3.0, 20).tolist(), strict=True))  # the last counts
     for t in range(10):
