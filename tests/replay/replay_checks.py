@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from replay_reference import NaiveReplay, Step, tree_sum
 
-from rllib_per_acc import PrioritizedReplay, ReplayBatch
+from rllib_per_acc import PrioritizedReplay
+from rllib_per_acc.replay import ReplayBatch
 
 
 def check_invariants(replay: PrioritizedReplay) -> None:

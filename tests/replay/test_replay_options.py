@@ -5,7 +5,8 @@ import pytest
 from replay_checks import masses_of
 from replay_reference import Arrival, NaiveReplay
 
-from rllib_per_acc import PrioritizedReplay, ReplayBatch
+from rllib_per_acc import PrioritizedReplay
+from rllib_per_acc.replay import ReplayBatch
 
 
 def one_tiny_row(**options: object) -> PrioritizedReplay:

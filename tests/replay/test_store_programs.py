@@ -7,7 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from replay_checks import check_batch, check_invariants, check_same
 from replay_reference import Arrival, NaiveReplay, Step
 
-from rllib_per_acc import PrioritizedReplay, ReplayBatch
+from rllib_per_acc import PrioritizedReplay
+from rllib_per_acc.replay import ReplayBatch
 
 NUM_ENVS = 5
 priorities = st.floats(0.0, 1e6, allow_nan=False) | st.sampled_from([0.0, 1e-300, 1e-12, 1.0])
