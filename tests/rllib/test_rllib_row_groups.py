@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -50,13 +51,10 @@ def test_lengths_are_those_that_rllib_counts() -> None:
 @pytest.mark.parametrize("num_shards", [1, 2, 3, 4, 7])
 def test_what_rllib_deals_to_its_learners_covers_every_row_once(num_shards: int) -> None:
     sample = make_buffer().sample(num_items=50)
-    expected = sorted(read_rows(sample))
+    expected = Counter(read_rows(sample))
     shards = list(ShardEpisodesIterator(sample, num_shards=num_shards, len_lookback_buffer=None))
-    assert [sum(map(len, shard)) for shard in shards] == [
-        50 // num_shards + (i >= num_shards - 50 % num_shards) for i in range(num_shards)
-    ]
     dealt = [row for shard in shards for row in read_rows(shard)]
-    assert sorted(dealt) == expected
+    assert Counter(dealt) == expected
 
 
 def test_slices_of_slices() -> None:
@@ -85,7 +83,6 @@ READS = {
     "all observations": lambda group: group.get_observations(),
     "a lookback": lambda group: group.get_observations(slice(-3, None)),
     "neighbours": lambda group: group.get_observations([3, 4]),
-    "concatenation": lambda group: group.concat_episode(group),
     "a cut": lambda group: group.cut(),
     "another step": lambda group: group.add_env_step(np.zeros(4, np.float32), 0, 0.0),
 }
@@ -94,7 +91,9 @@ READS = {
 @pytest.mark.parametrize("read", READS)
 def test_what_a_group_cannot_answer_names_the_other_format(read: str) -> None:
     """Rows are no consecutive steps: whatever would take them for such must not get an answer."""
-    group = max(make_buffer().sample(num_items=40), key=len)
+    sample = make_buffer().sample(num_items=60)
+    group = max(sample, key=len)[:30]
+    assert not group.is_done
     with pytest.raises((RuntimeError, ValueError, TypeError, NotImplementedError)) as error:
         READS[read](group)
     assert "sample_format" in str(error.value)

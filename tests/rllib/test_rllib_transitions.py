@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from rllib_episodes import make_episode, mixed_episodes, play
 from rllib_oracle import RLlibOracle, read_rows
@@ -64,7 +65,7 @@ def test_the_rest_of_an_episode_whose_start_was_evicted(sample_format: str) -> N
 @pytest.mark.parametrize("sample_format", FORMATS)
 def test_rewards_1_2_4_8(sample_format: str) -> None:
     episode = make_episode(0, 4, "truncated")
-    episode.set_rewards(new_data=[1.0, 2.0, 4.0, 8.0])
+    episode.set_rewards(new_data=np.array([1.0, 2.0, 4.0, 8.0]))
     ours, _ = filled(sample_format, [[episode]])
     rows = {row.step: row for row in read_rows(ours.sample(num_items=40, n_step=3, gamma=0.5))}
     assert set(rows) == {(0, 0), (0, 1)}
