@@ -22,7 +22,7 @@ def build(num_learners: int, sample_format: str, n_step: Any, per_learner: int, 
     config = (
         DQNConfig()
         .environment("reward_names_step")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=3, rollout_fragment_length=4)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=3, rollout_fragment_length="auto")
         .learners(num_learners=num_learners)
         .rl_module(model_config={"fcnet_hiddens": [8]})
         .reporting(min_sample_timesteps_per_iteration=0, min_time_s_per_iteration=0)

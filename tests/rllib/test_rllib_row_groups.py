@@ -104,7 +104,7 @@ def test_one_step_episodes_answer_everything() -> None:
     sample = make_buffer(sample_format="episodes").sample(num_items=12, n_step=2, gamma=0.9)
     assert [len(episode) for episode in sample] == [1] * 12
     for episode in sample:
-        assert type(episode) is SingleAgentEpisode
+        assert isinstance(episode, SingleAgentEpisode)
         episode.validate()
         obs = episode.get_observations()
         assert len(obs) == 2
