@@ -4,7 +4,7 @@ import gc
 import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,8 @@ def test_it_is_another_process() -> None:
         buffer.add(mixed_episodes())
         (info,) = buffer.get_shard_info()
         assert (info["pid"] == os.getpid()) == (num_shards == 0)
-        assert info["node"] == ray.get_runtime_context().get_node_id()
+        if num_shards:
+            assert info["node"] == ray.get_runtime_context().get_node_id()
         assert info["device"] == "cpu"
         assert info["steps"] == 36
         assert info["mass"] == 36.0
@@ -87,6 +88,12 @@ def test_state_goes_from_actor_to_process_and_back() -> None:
     again.set_state(local.get_state())
     rows = [read_rows(b.sample(num_items=20)) for b in (remote, local, again)]
     assert rows[0] == rows[1] == rows[2]
+
+
+def consume(calls: Iterable[None]) -> None:
+    """Makes one call after the other."""
+    for _ in calls:
+        pass
 
 
 def gap() -> list:
@@ -108,9 +115,9 @@ def test_an_error_reaches_one_who_only_adds() -> None:
     buffer = make_buffer()
     buffer.add([make_episode(1, 5)])
     buffer.add(gap())
+    episodes = [make_episode(n, 1, "terminated") for n in range(10, 12 + MAX_CALLS_IN_FLIGHT)]
     with pytest.raises(ValueError, match="episode-1"):
-        for number in range(10, 12 + MAX_CALLS_IN_FLIGHT):
-            buffer.add([make_episode(number, 1, "terminated")])
+        consume(buffer.add([episode]) for episode in episodes)
 
 
 def test_an_error_of_sample_is_raised_at_once() -> None:
@@ -246,12 +253,13 @@ def test_a_dead_actor_is_an_error_and_no_hang() -> None:
     buffer.add(mixed_episodes())
     pid = buffer.get_shard_info()[0]["pid"]
     os.kill(pid, 9)
+    episodes = [make_episode(n, 1, "terminated") for n in range(10, 12 + MAX_CALLS_IN_FLIGHT)]
     with pytest.raises(ray.exceptions.RayError):
-        for _ in range(MAX_CALLS_IN_FLIGHT + 3):
-            buffer.add([make_episode(1, 1)])
-            buffer.sample(num_items=4)
+        consume(buffer.add([episode]) for episode in episodes)
+    with pytest.raises(ray.exceptions.RayError):
+        buffer.sample(num_items=4)
 
 
 def test_a_gpu_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(Exception, match="gpu|GPU"):
+    with pytest.raises(Exception, match="(?i)gpu"):
         make_buffer(device="gpu").get_num_timesteps()
