@@ -14,11 +14,12 @@ import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 from rllib_episodes import make_episode, mixed_episodes, play
 from rllib_oracle import read_rows
+from shard_actors import ShardOwner, SlowShard
 from test_rllib_counts import COUNTERS, masses_of
 from test_rllib_metrics import values
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, EpisodeChunk
-from rllib_per_acc.shards import MAX_CALLS_IN_FLIGHT, RemoteReplay, ReplayShard
+from rllib_per_acc.shards import MAX_CALLS_IN_FLIGHT, RemoteReplay
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -141,28 +142,6 @@ def test_errors_in_the_callers_hand_are_raised_there() -> None:
     buffer.update_priorities(np.ones(4))
 
 
-class SlowShard(ReplayShard):
-    """Takes its time, and tells a file how many calls it has done."""
-
-    def __init__(self, path: str, capacity: int, options: dict[str, Any]) -> None:
-        super().__init__(capacity, options)
-        self._path = Path(path)
-        self._done = 0
-
-    def _finish(self) -> None:
-        time.sleep(0.01)
-        self._done += 1
-        self._path.write_text(str(self._done))
-
-    def add(self, *arguments: Any) -> None:
-        super().add(*arguments)
-        self._finish()
-
-    def update(self, *arguments: Any) -> None:
-        super().update(*arguments)
-        self._finish()
-
-
 def test_calls_in_flight_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "done"
     path.write_text("0")
@@ -212,20 +191,8 @@ def test_the_actor_goes_with_the_buffer() -> None:
     assert comes_true(lambda: not runs(pid))
 
 
-@ray.remote(num_cpus=0)
-class Owner:
-    """A process that owns a buffer, as a Tune trial does."""
-
-    def __init__(self) -> None:
-        self.buffer = AccPrioritizedEpisodeReplayBuffer(100, num_shards=1)
-        self.buffer.add(mixed_episodes())
-
-    def shard(self) -> int:
-        return self.buffer.get_shard_info()[0]["pid"]
-
-
 def test_the_actor_dies_with_its_owner() -> None:
-    owner = Owner.remote()
+    owner = ray.remote(num_cpus=0)(ShardOwner).remote()
     pid = ray.get(owner.shard.remote())
     assert runs(pid)
     ray.kill(owner)
@@ -261,5 +228,5 @@ def test_a_dead_actor_is_an_error_and_no_hang() -> None:
 
 
 def test_a_gpu_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(Exception, match="(?i)gpu"):
+    with pytest.raises(Exception, match=r"(?i)gpu"):
         make_buffer(device="gpu").get_num_timesteps()
