@@ -13,16 +13,24 @@ from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.tune.registry import register_env
 from reward_env import RewardNamesStep
 
-FEW = [0, 2]
-MANY = [pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 4)]
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
 
-def build(num_learners: int, sample_format: str, n_step: Any, per_learner: int, **keys: Any) -> DQN:
+def make_buffer(sample_format: str) -> AccPrioritizedEpisodeReplayBuffer:
+    return AccPrioritizedEpisodeReplayBuffer(
+        2000, alpha=1.0, beta=0.4, num_shards=0, seed=3, sample_format=sample_format
+    )
+
+
+@pytest.fixture
+def algorithm(request: pytest.FixtureRequest, ray_session: None) -> Iterator[DQN]:
+    """DQN with a number of learners, an n_step and a batch size for each learner."""
+    num_learners, n_step, per_learner = request.param
     register_env("reward_names_step", RewardNamesStep)
     config = (
         DQNConfig()
         .environment("reward_names_step")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=3, rollout_fragment_length="auto")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=3)
         .learners(num_learners=num_learners)
         .rl_module(model_config={"fcnet_hiddens": [8]})
         .reporting(min_sample_timesteps_per_iteration=0, min_time_s_per_iteration=0)
@@ -34,18 +42,14 @@ def build(num_learners: int, sample_format: str, n_step: Any, per_learner: int, 
             num_steps_sampled_before_learning_starts=60,
             replay_buffer_config={
                 "type": "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer",
-                "capacity": 2000,
-                "alpha": 1.0,
-                "beta": 0.4,
                 "num_shards": 0,
-                "sample_format": sample_format,
-                "seed": 3,
-                **keys,
             },
         )
         .debugging(seed=1)
     )
-    return config.build_algo()
+    algo = config.build_algo()
+    yield algo
+    algo.stop()
 
 
 class Watch:
@@ -79,47 +83,38 @@ class Watch:
         self.updated |= {key for key, mass in after.items() if mass != before[key]}
 
 
-@pytest.fixture
-def algorithm(request: pytest.FixtureRequest, ray_session: None) -> Iterator[DQN]:
-    algo = build(**request.param)
-    yield algo
-    algo.stop()
-
-
-def cases(learners: list, **fixed: Any) -> list:
-    """One parameter set for each number of learners and sample format."""
-    made = []
-    for entry in learners:
-        num, marks = (entry.values[0], entry.marks) if hasattr(entry, "values") else (entry, ())
-        for sample_format in ("rows", "episodes"):
-            arguments = {"num_learners": num, "sample_format": sample_format, **fixed}
-            made.append(
-                pytest.param(
-                    arguments,
-                    marks=marks,
-                    id=f"{num} learners, {sample_format}, n_step {fixed['n_step']}",
-                )
-            )
-    return made
+def learners(num: int, n_step: Any, per_learner: int) -> Any:
+    """A parameter; many learners take long to start."""
+    return pytest.param(
+        (num, n_step, per_learner),
+        marks=() if num in (0, 2) else pytest.mark.slow,
+        id=f"{num} learners, n_step {n_step}",
+    )
 
 
 @pytest.mark.parametrize(
     "algorithm",
     [
-        *cases([*FEW, *MANY], n_step=1, per_learner=17),
-        *cases([0], n_step=(1, 3), per_learner=23),
+        learners(0, 1, 33),
+        learners(0, (1, 3), 23),
+        learners(1, 1, 33),
+        learners(2, 1, 17),
+        learners(3, 1, 11),
+        learners(4, 1, 7),
     ],
     indirect=True,
 )
 def test_td_errors_reach_their_rows(algorithm: DQN) -> None:
-    watch = Watch(algorithm.local_replay_buffer)
-    for _ in range(25):
-        algorithm.train()
-    masses = watch.masses()
-    updated = sorted(watch.updated)
-    assert watch.num_updates >= 15
-    assert len(updated) >= 50
-    rewards = np.array([watch.rewards[key] for key in updated])
-    errors = np.array([masses[key] for key in updated])
-    assert np.corrcoef(rewards, errors)[0, 1] >= 0.999
-    np.testing.assert_allclose(errors, rewards, atol=5.0)  # rewards are 10 apart
+    for sample_format in ("rows", "episodes"):
+        algorithm.local_replay_buffer = make_buffer(sample_format)
+        watch = Watch(algorithm.local_replay_buffer)
+        algorithm.local_replay_buffer.add(algorithm.env_runner.sample(num_timesteps=60))
+        while watch.num_updates < 15:
+            algorithm.train()
+        masses = watch.masses()
+        updated = sorted(watch.updated)
+        assert len(updated) >= 50
+        rewards = np.array([watch.rewards[key] for key in updated])
+        errors = np.array([masses[key] for key in updated])
+        assert np.corrcoef(rewards, errors)[0, 1] >= 0.999
+        np.testing.assert_allclose(errors, rewards, atol=5.0)  # rewards are 10 apart
