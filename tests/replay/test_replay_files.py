@@ -224,7 +224,9 @@ def test_options_can_be_given_anew(tmp_path):
         PrioritizedReplay.load(tmp_path, capacity=0)
 
 
-@pytest.mark.parametrize("ids", [(1, 2, 10**30), (("a", 1), ("a", 2), ("b", 3)), ("", (), "x"), (b"a", "a", 0.5)])
+@pytest.mark.parametrize(
+    "ids", [(1, 2, 10**30), (("a", 1), ("a", 2), ("b", 3)), ("", (), "x"), (b"a", "a", 0.5)]
+)
 def test_episode_ids_of_any_plain_type(tmp_path, ids):
     replay = PrioritizedReplay(100)
     replay.add([chunk(n, episode_id=id_, terminated=False) for n, id_ in enumerate(ids)])

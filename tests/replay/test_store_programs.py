@@ -39,7 +39,6 @@ class ReplayProgram(RuleBasedStateMachine):
             ),
             min_size=1,
             max_size=4,
-            unique_by=lambda move: move[0],
         ),
         weight=st.none() | st.floats(1e-6, 10.0),
     )

@@ -86,6 +86,7 @@ def test_a_misspelt_key_names_the_nearest(key: str, nearest: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("num_items", 0),  # fewer rows than learners make RLlib ask for this
         ("num_items", -1),
         ("num_items", 2.5),
         ("num_items", "8"),

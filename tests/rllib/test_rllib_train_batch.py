@@ -141,3 +141,20 @@ def test_atari_like_observations_stay_bytes() -> None:
         assert obs.dtype == ahead.dtype == np.uint8
         assert obs.shape == (n, 6, 6, 2)
         np.testing.assert_array_equal(ahead[:, 1], obs[:, 1] + 1)
+
+
+@pytest.mark.filterwarnings("error:The given NumPy array is not writable")
+def test_from_an_actor_it_is_the_same_and_the_learners_own(
+    learner: DQNTorchLearner, ray_session: None
+) -> None:
+    """What comes from another process is read-only; the train batch must not be."""
+    episodes = [make_episode(n, 9) for n in range(3)]  # one group of all rows
+    batches = []
+    for num_shards in (0, 1):
+        ours = AccPrioritizedEpisodeReplayBuffer(100, num_shards=num_shards, seed=4)
+        ours.add(episodes)
+        sample = ours.sample(num_items=9000, gamma=0.9, beta=0.5)  # too big to be sent inline
+        batches.append(train_batch(learner, sample))
+    check_same(*batches)
+    obs = sample[0].get_observations(slice(0, 9000))
+    assert not np.shares_memory(batches[1]["obs"].numpy(), obs)

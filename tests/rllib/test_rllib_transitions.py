@@ -113,3 +113,20 @@ def test_what_dqn_passes_is_taken(sample_format: str) -> None:
         sample_episodes=True,
     )
     assert len(read_rows(sample)) == 32
+
+
+@pytest.mark.parametrize("sample_format", FORMATS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8])
+def test_rewards_of_any_type_add_up_as_rllib_adds_them(sample_format: str, dtype: type) -> None:
+    episodes = [make_episode(n, 9, "terminated") for n in range(4)]
+    for episode in episodes:
+        episode.set_rewards(new_data=episode.get_rewards().astype(dtype))
+    check_reachable(*filled(sample_format, [episodes]), 4, 0.99)
+
+
+@pytest.mark.parametrize("sample_format", FORMATS)
+def test_plain_python_rewards(sample_format: str) -> None:
+    episodes = [make_episode(n, 9, "truncated", to_numpy=False) for n in range(4)]
+    for n, episode in enumerate(episodes):
+        episode.set_rewards(new_data=[n - 2, True, 0.1, -3, 1e300, 5, 1e-300, np.float32(0.1), 7])
+    check_reachable(*filled(sample_format, [episodes]), 3, 0.9)
