@@ -1,0 +1,102 @@
+"""Metrics under RLlib's keys with RLlib's values."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from rllib_episodes import make_episode, play
+from rllib_oracle import RLlibOracle
+
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
+
+
+def flat(metrics: Any, path: tuple = ()) -> dict[tuple, Any]:
+    """Each statistic by its path."""
+    if isinstance(metrics, dict):
+        return {k: v for name in metrics for k, v in flat(metrics[name], (*path, name)).items()}
+    return {path: metrics}
+
+
+def values(reduced: dict) -> dict[tuple, float]:
+    """What an algorithm shows after it has taken the metrics in."""
+    logger = MetricsLogger(root=True)
+    logger.aggregate([reduced], key="buffer")
+    return {path: float(np.asarray(v)) for path, v in flat(logger.peek("buffer")).items()}
+
+
+def pair(capacity: int = 80) -> tuple:
+    ours = AccPrioritizedEpisodeReplayBuffer(
+        capacity, num_shards=0, seed=3, metrics_num_episodes_for_smoothing=5
+    )
+    theirs = RLlibOracle(capacity, metrics_num_episodes_for_smoothing=5)
+    theirs.rng = np.random.default_rng(3)
+    return ours, theirs
+
+
+def same(ours, theirs) -> dict[tuple, float]:
+    mine, rllib = values(ours.get_metrics()), values(theirs.get_metrics())
+    shared = {path: mine[path] for path in mine if path in rllib}
+    assert set(rllib) <= set(mine)
+    assert shared == pytest.approx(rllib, nan_ok=True)
+    return shared
+
+
+def test_metrics_of_adds_and_evictions() -> None:
+    ours, theirs = pair()
+    for episodes in itertools.islice(play(4, 5, seed=2), 25):
+        ours.add(episodes)
+        theirs.add(episodes)
+        same(ours, theirs)
+
+
+def test_metrics_of_several_adds_between_two_readings() -> None:
+    ours, theirs = pair()
+    runner = play(3, 4, seed=2)
+    for adds in (1, 2, 5, 0, 9):
+        for episodes in itertools.islice(runner, adds):
+            ours.add(episodes)
+            theirs.add(episodes)
+        if adds:
+            same(ours, theirs)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_metrics_of_samples(n: int) -> None:
+    """Same draws, so every one of the numbers is the same."""
+    ours, theirs = pair(1000)
+    episodes = [make_episode(i, 3 + i % 5, "terminated") for i in range(20)]
+    ours.add(episodes)
+    theirs.add(episodes)
+    same(ours, theirs)
+    for samples in (1, 2, 4):
+        for _ in range(samples):
+            ours.sample(num_items=32, n_step=n, beta=0.4)
+            theirs.sample(num_items=32, n_step=n, beta=0.4)
+        metrics = same(ours, theirs)
+    resampled = [v for path, v in metrics.items() if path == ("num_resamples",)]
+    assert resampled
+    assert (resampled[0] > 0) == (n > 1)
+
+
+def test_metrics_of_a_training_loop() -> None:
+    """add, sample, read, update, as DQN does; what does not hang on the draws is the same."""
+    ours, theirs = pair()
+    for episodes in itertools.islice(play(4, 3, seed=5), 40):
+        ours.add(episodes)
+        theirs.add(episodes)
+        for buffer in (ours, theirs):
+            buffer.sample(num_items=16, n_step=1, beta=0.4)
+        mine, rllib = values(ours.get_metrics()), values(theirs.get_metrics())
+        assert set(rllib) <= set(mine)
+        for path, value in rllib.items():
+            if "per_sample" not in path[0] and "utilization" not in path[0]:
+                assert mine[path] == pytest.approx(value, nan_ok=True), path
+        for buffer in (ours, theirs):
+            buffer.update_priorities(np.ones(16))
+
+
+def test_a_fresh_buffer_has_metrics() -> None:
+    ours, theirs = pair()
+    assert set(flat(theirs.get_metrics())) <= set(flat(ours.get_metrics()))

@@ -1,0 +1,232 @@
+"""The buffer in a Ray actor: same results, errors that arrive, bounded calls, no process left."""
+
+import gc
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+from rllib_episodes import make_episode, mixed_episodes, play
+from rllib_oracle import read_rows
+from shard_actors import ShardOwner, SlowShard
+from test_rllib_counts import COUNTERS, masses_of
+from test_rllib_metrics import values
+
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, EpisodeChunk
+from rllib_per_acc.shards import MAX_CALLS_IN_FLIGHT, RemoteReplay
+
+pytestmark = pytest.mark.usefixtures("ray_session")
+
+
+def make_buffer(num_shards: int = 1, **options: Any) -> AccPrioritizedEpisodeReplayBuffer:
+    return AccPrioritizedEpisodeReplayBuffer(
+        **({"capacity": 60, "beta": 0.4, "num_shards": num_shards, "seed": 1} | options)
+    )
+
+
+def comes_true(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
+    """Waits until it does; the bound is for a failure only."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there and no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize("sample_format", ["rows", "episodes"])
+def test_same_results_as_in_process(sample_format: str) -> None:
+    options = {"sample_format": sample_format, "metrics_num_episodes_for_smoothing": 5}
+    local, remote = make_buffer(0, **options), make_buffer(1, **options)
+    for episodes in itertools.islice(play(3, 4, seed=1, extras=True), 20):
+        sampled = []
+        for buffer in (local, remote):
+            buffer.add(episodes)
+            sample = buffer.sample(num_items=16, n_step=(1, 3), gamma=0.9, beta=None)
+            sampled.append(read_rows(sample))
+            buffer.update_priorities(np.abs([row.reward for row in sampled[-1]]))
+        assert sampled[0] == sampled[1]
+        assert values(local.get_metrics()) == pytest.approx(values(remote.get_metrics()))
+    for name in COUNTERS:
+        assert getattr(local, name)() == getattr(remote, name)(), name
+    assert masses_of(local) == masses_of(remote)
+
+
+def test_it_is_another_process() -> None:
+    """`get_shard_info` says where, for both."""
+    for num_shards in (0, 1):
+        buffer = make_buffer(num_shards)
+        buffer.add(mixed_episodes())
+        (info,) = buffer.get_shard_info()
+        assert (info["pid"] == os.getpid()) == (num_shards == 0)
+        if num_shards:
+            assert info["node"] == ray.get_runtime_context().get_node_id()
+        assert info["device"] == "cpu"
+        assert info["steps"] == 36
+        assert info["mass"] == 36.0
+        assert "incarnation" in info
+
+
+def test_state_goes_from_actor_to_process_and_back() -> None:
+    remote, local, again = make_buffer(1), make_buffer(0, seed=5), make_buffer(1, seed=6)
+    remote.add(mixed_episodes())
+    local.set_state(remote.get_state())
+    again.set_state(local.get_state())
+    rows = [read_rows(b.sample(num_items=20)) for b in (remote, local, again)]
+    assert rows[0] == rows[1] == rows[2]
+
+
+def consume(calls: Iterable[None]) -> None:
+    """Makes one call after the other."""
+    for _ in calls:
+        pass
+
+
+def gap() -> list:
+    """A piece that does not continue the episode it names."""
+    return [make_episode(1, 4, "terminated")]
+
+
+def test_an_error_of_add_reaches_a_call_that_waits() -> None:
+    buffer = make_buffer()
+    buffer.add([make_episode(1, 5)])
+    buffer.add(gap())
+    with pytest.raises(ValueError, match="episode-1"):
+        buffer.sample(num_items=4)
+    assert len(read_rows(buffer.sample(num_items=4))) == 4
+    assert buffer.get_num_timesteps() == 5
+
+
+def test_an_error_reaches_one_who_only_adds() -> None:
+    buffer = make_buffer()
+    buffer.add([make_episode(1, 5)])
+    buffer.add(gap())
+    episodes = [make_episode(n, 1, "terminated") for n in range(10, 12 + MAX_CALLS_IN_FLIGHT)]
+    with pytest.raises(ValueError, match="episode-1"):
+        consume(buffer.add([episode]) for episode in episodes)
+
+
+def test_an_error_of_sample_is_raised_at_once() -> None:
+    buffer = make_buffer()
+    with pytest.raises(ValueError, match="empty"):
+        buffer.sample(num_items=4)
+    buffer.add([make_episode(1, 2)])
+    with pytest.raises(ValueError, match="n_step"):
+        buffer.sample(num_items=4, n_step=3)
+    assert len(read_rows(buffer.sample(num_items=4))) == 4
+
+
+def test_errors_in_the_callers_hand_are_raised_there() -> None:
+    buffer = make_buffer()
+    buffer.add(mixed_episodes())
+    with pytest.raises((TypeError, ValueError), match="episodes"):
+        buffer.add([1])
+    buffer.sample(num_items=4)
+    with pytest.raises(ValueError, match="priorities"):
+        buffer.update_priorities(np.ones(5))
+    buffer.update_priorities(np.ones(4))
+
+
+def test_calls_in_flight_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "done"
+    path.write_text("0")
+    shard = ray.remote(num_cpus=0)(SlowShard).remote(str(path), 10_000, {"seed": 1})
+    client = RemoteReplay(shard)
+    waiting, references = [], []
+
+    def note(sent: int) -> None:
+        waiting.append(sent - int(path.read_text() or 0))
+        references.append(len(client._in_flight))
+
+    for i in range(60):
+        observations = np.zeros((6, 3), np.float32)
+        client.add([EpisodeChunk(f"episode-{i}", observations, np.zeros(5), np.zeros(5))])
+        note(i + 1)
+    assert max(references) <= MAX_CALLS_IN_FLIGHT
+    assert max(waiting) <= MAX_CALLS_IN_FLIGHT + 1  # one may be done and not yet collected
+    assert max(waiting) > 1, "nothing was ever in flight: every add was awaited"
+    batches = [client.sample(4) for _ in range(60)]
+    waiting.clear()
+    for i, batch in enumerate(batches):
+        batch.update(np.ones(4))
+        note(61 + i)
+    assert max(references) <= MAX_CALLS_IN_FLIGHT
+    assert max(waiting) <= MAX_CALLS_IN_FLIGHT + 1
+    assert client.info()["steps"] == 300
+
+
+def test_a_sample_sees_all_that_was_sent_before(tmp_path: Path) -> None:
+    shard = ray.remote(num_cpus=0)(SlowShard).remote(str(tmp_path / "done"), 10_000, {"alpha": 1.0})
+    client = RemoteReplay(shard)
+    for i in range(5):
+        client.add([EpisodeChunk(f"e{i}", np.full((2, 1), i), np.zeros(1), np.zeros(1))])
+        assert client.info()["steps"] == i + 1
+    batch = client.sample(200)
+    assert set(batch.observations[:, 0]) == set(range(5))
+    batch.update((batch.observations[:, 0] == 3).astype(float))
+    assert set(client.sample(100).observations[:, 0]) == {3}
+
+
+def test_the_actor_goes_with_the_buffer() -> None:
+    buffer = make_buffer()
+    pid = buffer.get_shard_info()[0]["pid"]
+    assert runs(pid)
+    del buffer
+    gc.collect()
+    assert comes_true(lambda: not runs(pid))
+
+
+def test_the_actor_dies_with_its_owner() -> None:
+    owner = ray.remote(num_cpus=0)(ShardOwner).remote()
+    pid = ray.get(owner.shard.remote())
+    assert runs(pid)
+    ray.kill(owner)
+    assert comes_true(lambda: not runs(pid))
+
+
+@pytest.mark.timeout(120)
+def test_it_needs_no_cpu() -> None:
+    """With every CPU taken it is placed all the same."""
+    group = placement_group([{"CPU": 8}])
+    try:
+        ray.get(group.ready())
+        buffers = [make_buffer(seed=i) for i in range(3)]
+        for i, buffer in enumerate(buffers):
+            buffer.add([make_episode(i, 5 + i)])
+        assert [buffer.get_num_timesteps() for buffer in buffers] == [5, 6, 7]
+        pids = {buffer.get_shard_info()[0]["pid"] for buffer in buffers}
+        assert len(pids) == 3
+    finally:
+        remove_placement_group(group)
+
+
+def test_a_dead_actor_is_an_error_and_no_hang() -> None:
+    buffer = make_buffer()
+    buffer.add(mixed_episodes())
+    pid = buffer.get_shard_info()[0]["pid"]
+    os.kill(pid, 9)
+    episodes = [make_episode(n, 1, "terminated") for n in range(10, 12 + MAX_CALLS_IN_FLIGHT)]
+    with pytest.raises(ray.exceptions.RayError):
+        consume(buffer.add([episode]) for episode in episodes)
+    with pytest.raises(ray.exceptions.RayError):
+        buffer.sample(num_items=4)
+
+
+def test_a_gpu_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(Exception, match=r"(?i)gpu"):
+        make_buffer(device="gpu").get_num_timesteps()
