@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rllib_per_acc.episode_chunk import EpisodeChunk
     from rllib_per_acc.replay import PrioritizedReplay
     from rllib_per_acc.rllib.config import (  # noqa: TID251 - for type checkers only
-        AccAlgorithmMixin,
-        AccConfigMixin,
         AccDQN,
         AccDQNConfig,
         AccSAC,
@@ -28,6 +26,10 @@ if TYPE_CHECKING:
     )
     from rllib_per_acc.rllib.episode_buffer import (  # noqa: TID251 - for type checkers only
         AccPrioritizedEpisodeReplayBuffer,
+    )
+    from rllib_per_acc.rllib.mixins import (  # noqa: TID251 - for type checkers only
+        AccAlgorithmMixin,
+        AccConfigMixin,
     )
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
     from rllib_per_acc.transitions import TransitionStore

@@ -131,7 +131,7 @@ class AccAlgorithmMixin(Algorithm):
         ]
         if buffer_class_of(replay_buffer_config) is None:
             return request
-        head = [{}] if request.head_bundle_is_empty else []
+        head: list[dict[str, float]] = [{}] if request.head_bundle_is_empty else []
         bundles = [*head, *request.bundles, *shard_bundles(replay_buffer_config)]
         return PlacementGroupFactory(bundles, strategy=request.strategy)
 

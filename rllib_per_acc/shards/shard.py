@@ -142,6 +142,10 @@ class ReplayShard:
         """See `PrioritizedReplay.get_priorities`."""
         return self._replay.get_priorities()
 
+    def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
+        """See `PrioritizedReplay.get_chunks`."""
+        return self._replay.get_chunks(start, stop)
+
     def episode_ids(self) -> list[str]:
         """See `ReplayPart.episode_ids`."""
         return self._replay.episode_ids()

@@ -366,6 +366,11 @@ class ShardedReplay:
         parts = [reply.result for reply in self._group.ask_all("get_priorities").values()]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
+    def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
+        """See `PrioritizedReplay.get_chunks`; shard by shard."""
+        replies = self._group.ask_all("get_chunks", 0, stop).values()
+        return [chunk for reply in replies for chunk in reply.result][start:stop]
+
     # State
 
     def get_state(self) -> dict[str, Any]:
