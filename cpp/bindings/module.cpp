@@ -1,6 +1,7 @@
 // The Python module of the host backend.
 #include <pybind11/pybind11.h>
 
+#include "bind_cost_table.hpp"
 #include "bind_power.hpp"
 #include "bind_tree.hpp"
 #include "tree.hpp"
@@ -19,6 +20,7 @@ PYBIND11_MODULE(_core, module) {
   register_host_tree<rpa::SumNode>(module, "SumTree");
   register_host_tree<rpa::MinNode>(module, "MinTree");
   rpa::register_power(module);
+  rpa::register_cost_table(module);
   module.def("build_info", [] {
     py::dict info;
     info["backend"] = "host";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "cost_table.hpp"
 #include "descend.hpp"
 #include "dispatch.hpp"
 #include "update.hpp"
@@ -23,15 +24,16 @@ template <class Node>
 void Tree<Node>::update(const std::int64_t* indices, const double* values, std::int64_t n,
                         UpdateAlgorithm algorithm) {
   if (n == 0) return;
-  if (algorithm == UpdateAlgorithm::automatic) algorithm = choose_update(n, padded_);
+  const UpdatePlan plan = algorithm == UpdateAlgorithm::automatic
+                              ? cheapest_plan(n, padded_, cost_table().update)
+                              : plan_of(algorithm, n);
   Node* nodes = nodes_.data();
-  switch (algorithm) {
+  switch (plan.algorithm) {
     case UpdateAlgorithm::rebuild:
       update_rebuild(nodes, padded_, indices, values, n);
       break;
     case UpdateAlgorithm::touched:
-      if (static_cast<std::int64_t>(scratch_.size()) < n) scratch_.resize(n);
-      update_touched(nodes, padded_, indices, values, n, scratch_.data());
+      update_touched(nodes, padded_, indices, values, n, plan.swept);
       break;
     default:
       update_per_element(nodes, padded_, indices, values, n);
@@ -40,7 +42,11 @@ void Tree<Node>::update(const std::int64_t* indices, const double* values, std::
 
 template <class Node>
 void Tree<Node>::find_prefixsum(const double* masses, std::int64_t* indices, std::int64_t n) const {
-  if constexpr (has_sum<Node>) descend(nodes_.data(), padded_, masses, indices, n);
+  if constexpr (std::is_same_v<Node, PairNode>) {
+    descend_by(cost_table().descent, nodes_.data(), padded_, masses, indices, n);
+  } else if constexpr (has_sum<Node>) {
+    descend(nodes_.data(), padded_, masses, indices, n);
+  }
 }
 
 template <class Node>

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include "node.hpp"
 #include "node_array.hpp"
@@ -67,7 +66,6 @@ class Tree {
   std::int64_t capacity_;
   std::int64_t padded_;
   NodeArray<Node> nodes_;
-  std::vector<std::int64_t> scratch_;
   mutable std::mutex mutex_;
 };
 
