@@ -6,6 +6,9 @@
 // function that GCC compiles from the same loop: it takes the same argument, an array of addresses.
 // In other programs a launch does nothing.
 //
+// FAKE_CUDA_INIT is what cuInit returns (100: no device), FAKE_CUDA_DEVICES how many devices there
+// are.
+//
 // Written from the public CUDA driver API, as far as GCC 12's plugin calls it.
 #include "fake_cuda.hpp"
 
@@ -32,6 +35,11 @@ std::uint64_t used_memory = 0;
 std::uint64_t next_function = 0;
 int context_token;
 thread_local void* current_context = nullptr;
+
+int setting(const char* name, int fallback) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? fallback : std::atoi(value);
+}
 
 // Whether [address, address + bytes) lies in one block of device memory.
 bool on_device(Pointer address, std::size_t bytes) {
@@ -64,7 +72,7 @@ extern "C" {
 
 FakeCudaCounts fake_cuda_counts() { return counts; }
 
-Result cuInit(unsigned) { return success; }
+Result cuInit(unsigned) { return setting("FAKE_CUDA_INIT", success); }
 Result cuDriverGetVersion(int* version) {
   *version = 12000;
   return success;
@@ -74,7 +82,7 @@ Result cuGetErrorString(Result, const char** text) {
   return success;
 }
 Result cuDeviceGetCount(int* count) {
-  *count = 1;
+  *count = setting("FAKE_CUDA_DEVICES", 1);
   return success;
 }
 Result cuDeviceGet(int* device, int ordinal) {
