@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 # Public name -> the module that defines it.
 _EXPORTS = {
-    "AccAlgorithmMixin": "rllib.config",
-    "AccConfigMixin": "rllib.config",
+    "AccAlgorithmMixin": "rllib.mixins",
+    "AccConfigMixin": "rllib.mixins",
     "AccDQN": "rllib.config",
     "AccDQNConfig": "rllib.config",
     "AccPrioritizedEpisodeReplayBuffer": "rllib.episode_buffer",

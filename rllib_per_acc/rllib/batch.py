@@ -39,6 +39,26 @@ def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
     ], record
 
 
+def join_neighbours(groups: list[RowGroup]) -> list[RowGroup]:
+    """The same rows in fewer groups: those that follow each other in one batch become one.
+
+    Only for reading columns: a joined group has the end flags of its last part.
+    """
+    joined = []
+    first = 0
+    for last, (group, after) in enumerate(zip(groups, [*groups[1:], None], strict=True)):
+        if (
+            after is None
+            or after._columns is not group._columns
+            or after._positions.start != group._positions.stop
+        ):
+            head = groups[first]
+            positions = range(head._positions.start, group._positions.stop)
+            joined.append(RowGroup(head.id_, head._columns, positions, None))
+            first = last + 1
+    return joined
+
+
 def _received(id_: str, columns: dict[str, Any]) -> RowGroup:
     """A row group on the learner's side."""
     return RowGroup(id_, columns, range(len(columns["rewards"])), None)

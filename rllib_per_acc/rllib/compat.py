@@ -6,7 +6,7 @@ import logging
 from abc import ABCMeta
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,16 @@ class EpisodeBufferMeta(ABCMeta):
         return type.__eq__(cls, other)
 
     __hash__ = type.__hash__
+
+
+class ClassReference(NamedTuple):
+    """A class kept in an attribute of another class, where the two refer to each other.
+
+    `FunctionActorManager.compute_collision_identifier` runs `dis.dis(function_or_class, file=...)`
+    on an actor's class. That goes on into every class among its attributes, without end in a cycle.
+    """
+
+    referenced: type
 
 
 @contextmanager

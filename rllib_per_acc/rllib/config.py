@@ -116,6 +116,6 @@ def _enabled_copy(config: Any) -> AccConfigMixin:
             f"config_class = Acc{names[0]}"
         )
     enabled = PAIRS[pair]()
-    enabled.__dict__.update(vars(config.copy(copy_frozen=False)))
-    enabled.algo_class = enabled.algorithm_class
+    settings = vars(config.copy(copy_frozen=False))
+    enabled.__dict__.update(settings | {"algo_class": enabled.algo_class})
     return enabled

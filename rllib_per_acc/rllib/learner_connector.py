@@ -10,7 +10,7 @@ from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.columns import Columns
 from ray.rllib.utils.spaces.space_utils import BatchedNdArray
 
-from rllib_per_acc.rllib.batch import RowGroup
+from rllib_per_acc.rllib.batch import RowGroup, join_neighbours
 from rllib_per_acc.structures import map_leaves
 
 _READS: dict[str, Callable[[RowGroup], Any]] = {
@@ -35,9 +35,10 @@ class AddRowGroupsToTrainBatch(ConnectorV2):
             return batch
         key = (episodes[0].id_,)
         present = set(batch)
+        joined = join_neighbours(episodes)
         for column, read in _READS.items():
             if column not in present:
-                batch[column] = {key: [_batched(read(group)) for group in episodes]}
+                batch[column] = {key: [_batched(read(group)) for group in joined]}
         last = np.cumsum([len(group) for group in episodes]) - 1
         for column, flag in _FLAGS.items():
             if column not in present:

@@ -13,7 +13,12 @@ from ray.rllib.utils.serialization import deserialize_type
 from ray.tune import PlacementGroupFactory
 
 from rllib_per_acc.rllib.buffer_config import check_buffer_config, shard_bundles
-from rllib_per_acc.rllib.compat import EpisodeBufferMeta, shown_as_rllibs, with_warning
+from rllib_per_acc.rllib.compat import (
+    ClassReference,
+    EpisodeBufferMeta,
+    shown_as_rllibs,
+    with_warning,
+)
 from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
 from rllib_per_acc.rllib.learner_connector import AddRowGroupsToTrainBatch
 
@@ -48,11 +53,11 @@ class AccConfigMixin(AlgorithmConfig):
     algorithm.
     """
 
-    algorithm_class: ClassVar[type[Algorithm]]
+    paired: ClassVar[ClassReference]
 
     def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
         super().__init__()
-        self.algo_class = algo_class or self.algorithm_class
+        self.algo_class = algo_class or self.paired.referenced
         set_own_type(self.replay_buffer_config)
 
     @override(AlgorithmConfig)
@@ -111,7 +116,7 @@ class AccAlgorithmMixin(Algorithm):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "config_class" in vars(cls):
-            cls.config_class.algorithm_class = cls
+            cls.config_class.paired = ClassReference(cls)
             PAIRS[_after(cls.config_class, AccConfigMixin), _after(cls, AccAlgorithmMixin)] = (
                 cls.config_class
             )

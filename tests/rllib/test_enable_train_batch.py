@@ -146,6 +146,15 @@ def test_same_bits_for_what_each_remote_learner_gets(
     assert rows == 100
 
 
+def test_same_bits_for_groups_in_another_order(dqn: tuple[Learner, Learner]) -> None:
+    sample = sample_with_ends(30)
+    mixed = [*sample[1::2], *sample[:8:2], *reversed(sample[8::2])]
+    plain, enabled = (train_batch(learner, mixed) for learner in dqn)
+    check_same(enabled, plain)
+    assert len(enabled["obs"]) == 100
+    assert not torch.equal(enabled["obs"], train_batch(dqn[1], sample)["obs"])
+
+
 def test_one_step_episodes_are_left_to_rllib(dqn: tuple[Learner, Learner]) -> None:
     buffer = AccPrioritizedEpisodeReplayBuffer(1000, num_shards=0, seed=4, sample_format="episodes")
     buffer.add(mixed_episodes())
