@@ -72,6 +72,16 @@ class DrawQueue:
     def __len__(self) -> int:
         return len(self._ahead)
 
+    def state(self) -> dict[str, Any]:
+        """What the next draws depend on, in JSON-able form."""
+        return {"rng": self.rng.bit_generator.state, "acceptance": self._acceptance}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes on from such a state."""
+        self.clear()
+        self.rng.bit_generator.state = state["rng"]
+        self._acceptance = float(state["acceptance"])
+
     def clear(self) -> None:
         """Gives up the draws made ahead."""
         self._ahead.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from rllib_per_acc.activity import Counts
@@ -69,11 +70,14 @@ def _part_of(state: Any, options: dict[str, Any]) -> ReplayPart:
 def _in_turn(
     parts: Sequence[ReplayPart],
 ) -> Iterator[tuple[list[EpisodeChunk], list[Floats]]]:
-    """All episodes in small blocks, from all parts in turn, so that the oldest come first."""
+    """All episodes in small blocks; what was old in its part comes before what was new in its."""
     numbers = [part.status().episodes for part in parts]
     num_blocks = -(-max(numbers) // _EPISODES_AT_ONCE)
     for block in range(num_blocks):
+        episodes: list[tuple[float, EpisodeChunk, Floats]] = []
         for part, n in zip(parts, numbers, strict=True):
             start, stop = block * n // num_blocks, (block + 1) * n // num_blocks
-            if start < stop:
-                yield part.get_episodes(start, stop)
+            ages = ((i + 1) / n for i in range(start, stop))
+            episodes += zip(ages, *part.get_episodes(start, stop), strict=True)
+        episodes.sort(key=itemgetter(0))
+        yield [chunk for _, chunk, _ in episodes], [masses for _, _, masses in episodes]

@@ -298,7 +298,7 @@ class ShardedReplay:
             return states[0]
         return {
             "shards": states,
-            "rng": self._draws.rng.bit_generator.state,
+            "draws": self._draws.state(),
             "steps_sampled": self._steps_sampled,
         }
 
@@ -320,7 +320,7 @@ class ShardedReplay:
                 raise ShardLostError(f"{connection} is not up, expected all of them to be restored")
         restore_shards(self._group, self._given_options, states)
         if len(states) > 1:
-            self._draws.rng.bit_generator.state = state["rng"]
+            self._draws.restore(state["draws"])
             self._steps_sampled = state["steps_sampled"]
 
 

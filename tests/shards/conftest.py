@@ -8,7 +8,7 @@ import pytest
 import ray
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ray_here():
     """A Ray of six logical CPUs, or the one that is there."""
     if ray.is_initialized():
