@@ -163,6 +163,14 @@ class PrioritySampler:
         if self._negated is not None:
             self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -priorities])
 
+    def replace_masses(self, freed: Rows, rows: Rows, masses: Floats) -> None:
+        """As `replace`, with masses that were those of rows elsewhere."""
+        both = np.concatenate([freed, rows])
+        self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
+        if self._negated is not None:
+            priorities = power(masses, 1.0 / self.alpha if self.alpha else 0.0)
+            self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -priorities])
+
     def update(self, rows: Rows, priorities: Floats) -> None:
         """Gives stored `rows` new priorities; of a row named twice the last one counts."""
         if not len(rows):

@@ -14,7 +14,13 @@ import ray
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import RowHandle
-from rllib_per_acc.replay_part import GatherOptions, PartStatus, Proposal, ReplayPart
+from rllib_per_acc.replay_part import (
+    GatherOptions,
+    PartCounters,
+    PartStatus,
+    Proposal,
+    ReplayPart,
+)
 
 
 class Reply(NamedTuple):
@@ -145,6 +151,18 @@ class ReplayShard:
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """See `PrioritizedReplay.get_chunks`."""
         return self._replay.get_chunks(start, stop)
+
+    def take_in(self, chunks: Sequence[EpisodeChunk], masses: Sequence[np.ndarray]) -> None:
+        """See `ReplayPart.take_in`."""
+        self._replay.take_in(chunks, masses)
+
+    def clear(self, counters: PartCounters) -> None:
+        """Takes everything out, and goes on from these counters."""
+        incarnation = self._replay.incarnation + 1
+        capacity, options = self._arguments
+        self._replay = ReplayPart(capacity, **options)
+        self._replay.incarnation = incarnation
+        self._replay.carry_on(counters)
 
     def episode_ids(self) -> list[str]:
         """See `ReplayPart.episode_ids`."""

@@ -9,7 +9,7 @@ import numpy as np
 from ray.actor import ActorHandle
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.sampling import checked_weight
+from rllib_per_acc.sampling import Floats, checked_weight
 from rllib_per_acc.shards.connection import ShardConnection, ShardLostError
 from rllib_per_acc.shards.episode_routes import EpisodeRoutes
 from rllib_per_acc.shards.placement import PLACEMENT_TIMEOUT_S
@@ -108,27 +108,49 @@ class ShardGroup:
             ShardLostError: If no shard is up and none comes up in time.
             Exception: What a call sent before raised in its shard.
         """
-
-        def make_room(up: list[int]) -> list[int]:
-            for i in up:
-                self.connections[i].make_room()
-            return up
-
-        up = self.outlive(make_room)
+        up = self.outlive(self._make_room)
         if len(self) == 1:
-            self._send_add(0, chunks, weight)
+            self._send("add", 0, chunks, weight)
             return
         lengths = [len(chunk) for chunk in chunks]
-        weights: list[Any] = [None] * len(chunks)
+        weights: list[Any] = []
         if weight is not None:
             weights = np.split(checked_weight(weight, sum(lengths)), np.cumsum(lengths)[:-1])
-        parts: dict[int, list[int]] = {}
-        for position, chunk in enumerate(chunks):
-            parts.setdefault(self.routes.route(chunk, up), []).append(position)
-        for i, positions in parts.items():
-            own = None if weight is None else np.concatenate([weights[p] for p in positions])
-            self._send_add(i, [chunks[p] for p in positions], own)
+        for i, positions in self._deal(chunks, up).items():
+            own = np.concatenate([weights[p] for p in positions]) if weights else None
+            self._send("add", i, [chunks[p] for p in positions], own)
 
-    def _send_add(self, shard: int, chunks: Sequence[EpisodeChunk], weight: Any) -> None:
+    def take_in(self, chunks: Sequence[EpisodeChunk], masses: Sequence[Floats]) -> None:
+        """As `add`, with masses for each chunk; see `ReplayPart.take_in`."""
+        up = self.outlive(self._make_room)
+        for i, positions in self._deal(chunks, up).items():
+            self._send("take_in", i, [chunks[p] for p in positions], [masses[p] for p in positions])
+
+    def settle(self) -> None:
+        """Waits for everything sent.
+
+        Raises:
+            Exception: As `add`.
+        """
+
+        def settle(up: list[int]) -> None:
+            for i in up:
+                self.connections[i].settle()
+
+        self.outlive(settle)
+
+    def _make_room(self, up: list[int]) -> list[int]:
+        for i in up:
+            self.connections[i].make_room()
+        return up
+
+    def _deal(self, chunks: Sequence[EpisodeChunk], up: list[int]) -> dict[int, list[int]]:
+        """By shard the positions of the chunks that go there."""
+        dealt: dict[int, list[int]] = {}
+        for position, chunk in enumerate(chunks):
+            dealt.setdefault(self.routes.route(chunk, up), []).append(position)
+        return dealt
+
+    def _send(self, method: str, shard: int, chunks: Sequence[EpisodeChunk], more: Any) -> None:
         size = sum(len(chunk) for chunk in chunks)
-        self.connections[shard].send("add", chunks, weight, size=size)
+        self.connections[shard].send(method, chunks, more, size=size)

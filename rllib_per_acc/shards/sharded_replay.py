@@ -6,7 +6,7 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import ray
@@ -16,19 +16,12 @@ from rllib_per_acc.activity import Activity
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import ReplayBatch
-from rllib_per_acc.replay_options import (
-    BetaSchedule,
-    NStep,
-    ReplayOptions,
-    beta_at,
-    n_step_range,
-    positive_int,
-)
-from rllib_per_acc.replay_part import GatherOptions
-from rllib_per_acc.replay_union import UnionDraw, UnionHandle, UnionRequest, draw_from_parts
+from rllib_per_acc.replay_options import ReplayOptions, positive_int
+from rllib_per_acc.replay_union import UnionHandle
 from rllib_per_acc.sampling import Floats
 from rllib_per_acc.shards.connection import ShardLostError
-from rllib_per_acc.shards.draw import Draw, SingleDraw, draw_from_one
+from rllib_per_acc.shards.draw import SingleDraw
+from rllib_per_acc.shards.draw_queue import Drawn, DrawQueue, Request
 from rllib_per_acc.shards.placement import (
     PLACEMENT_TIMEOUT_S,
     ShardPlacementError,
@@ -38,21 +31,10 @@ from rllib_per_acc.shards.placement import (
 from rllib_per_acc.shards.shard import ReplayShard
 from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
+from rllib_per_acc.shards.shard_states import restore_shards
 from rllib_per_acc.shards.writer import ShardWriter
 
 logger = logging.getLogger(__name__)
-
-
-class _Request(NamedTuple):
-    """The arguments of `sample`."""
-
-    num_items: int
-    n_step: NStep
-    gamma: float
-    beta: BetaSchedule | None
-    include_infos: bool
-    include_extra_model_outputs: bool
-    incomplete_n_step: str | None
 
 
 class ShardedReplay:
@@ -95,17 +77,13 @@ class ShardedReplay:
         num_shards = positive_int("num_shards", shard_options.num_shards)
         if positive_int("capacity", capacity) < num_shards:
             raise ValueError(f"capacity: got {capacity}, expected at least num_shards={num_shards}")
-        given = options or {}
-        self.options = ReplayOptions(**given)
+        self._given_options = options or {}
+        self.options = ReplayOptions(**self._given_options)
         self.capacity = capacity
         self._shard_options = shard_options
         self._capacities = [
             capacity // num_shards + (i < capacity % num_shards) for i in range(num_shards)
         ]
-        self._rng = np.random.default_rng(self.options.seed)
-        self._acceptance = 1.0
-        self._ahead: deque[Draw] = deque()
-        self._request: _Request | None = None
         self._last_added: tuple[Sequence[EpisodeChunk], Any] | None = None
         self._activity = Activity(self.options.metrics_window)
         self._reported = True
@@ -120,7 +98,7 @@ class ShardedReplay:
                 self._actors.append(
                     start_shard(
                         shard_capacity,
-                        given | {"device": self.options.device},
+                        self._given_options | {"device": self.options.device},
                         shard_options,
                         shard_class,
                     )
@@ -132,6 +110,7 @@ class ShardedReplay:
                 restarts=shard_options.restart_failed_shards,
             )
             self._wait_for_start()
+            self._draws = DrawQueue(self._group, self.options, shard_options.prefetch)
         except BaseException:
             self.close()
             raise
@@ -157,7 +136,7 @@ class ShardedReplay:
 
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
         """Sends chunks; see `PrioritizedReplay.add`."""
-        self._advance()
+        self._draws.advance()
         self._last_added = chunks, weight
         if weight is None and len(self._group) > 1:
             weight = self._group.outlive(self._find_max_priority)
@@ -180,109 +159,32 @@ class ShardedReplay:
 
     # Sampling
 
-    def sample(
-        self,
-        num_items: int,
-        *,
-        n_step: NStep = 1,
-        gamma: float = 0.99,
-        beta: BetaSchedule | None = None,
-        include_infos: bool = False,
-        include_extra_model_outputs: bool = False,
-        incomplete_n_step: str | None = None,
-    ) -> ReplayBatch:
+    def sample(self, num_items: int, **arguments: Any) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
-        positive_int("num_items", num_items)
-        n_step_range(n_step)
-        if beta is not None:
-            beta_at(beta, 0)
-        request = _Request(
-            num_items,
-            n_step,
-            gamma,
-            beta,
-            include_infos,
-            include_extra_model_outputs,
-            incomplete_n_step,
-        )
-        if request != self._request:
-            self._ahead.clear()
-            self._request = request
+        request = Request(num_items, **arguments)
+        request.check()
         try:
-            drawn = self._group.outlive(self._draw)
+            drawn = self._draws.next(request)
             self._group.is_recovering = False
         except NothingToSampleError:
             if not self._group.is_recovering:
                 raise
             drawn = self._draw_after_loss(request)
-        self._draw_ahead()
         return self._batch(drawn)
 
-    def _draw(self, up: list[int]) -> SingleDraw | UnionDraw:
-        try:
-            if self._ahead:
-                return self._ahead.popleft().finish()
-        except NothingToSampleError:
-            self._ahead.clear()  # there may be something now
-        except ShardLostError:
-            self._ahead.clear()
-            raise
-        assert self._request is not None
-        return self._start_draw(self._request, up).finish()
-
-    def _draw_after_loss(self, request: _Request) -> SingleDraw | UnionDraw:
+    def _draw_after_loss(self, request: Request) -> Drawn:
         """What can be drawn when too little is left: shorter transitions, of what came last."""
         logger.warning("After the loss of a replay shard, n-step transitions are cut short")
-
-        def draw_shorter(up: list[int]) -> SingleDraw | UnionDraw:
-            return self._start_draw(request._replace(incomplete_n_step="shorten"), up).finish()
-
         try:
-            return self._group.outlive(draw_shorter)
+            return self._draws.next_shortened(request)
         except NothingToSampleError:
             if self._last_added is None:
                 raise
         logger.warning("All replay shards are empty: the steps added last are added again")
         self.add(*self._last_added)
-        return self._group.outlive(draw_shorter)
+        return self._draws.next_shortened(request)
 
-    def _draw_ahead(self) -> None:
-        while len(self._ahead) < self._shard_options.prefetch and self._request is not None:
-            self._ahead.append(self._start_draw(self._request, self._group.ready()))
-
-    def _advance(self) -> None:
-        """Lets the draws under way go on."""
-        try:
-            for draw in self._ahead:
-                draw.advance()
-        except (NothingToSampleError, ShardLostError):
-            self._ahead.clear()
-
-    def _start_draw(self, request: _Request, up: list[int]) -> Draw:
-        connections = self._group.connections
-        if len(connections) == 1:
-            options = request._asdict()
-            return Draw(draw_from_one(0, options.pop("num_items"), options), connections)
-        shorten = (request.incomplete_n_step or self.options.incomplete_n_step) == "shorten"
-        union_request = UnionRequest(
-            request.num_items,
-            n_step_range(request.n_step),
-            self.options.beta if request.beta is None else request.beta,
-            self.options.sampling == "stratified",
-            self.options.weight_normalization == "batch",
-            GatherOptions(
-                request.gamma,
-                shorten,
-                request.include_infos,
-                request.include_extra_model_outputs,
-            ),
-            self.options.metrics_window,
-        )
-        # Draws under way at the same time may go on in any order: each has its own numbers.
-        rng = np.random.default_rng(self._rng.integers(1 << 63))
-        return Draw(draw_from_parts(up, union_request, rng, self._acceptance), connections)
-
-    def _batch(self, drawn: SingleDraw | UnionDraw) -> ReplayBatch:
+    def _batch(self, drawn: Drawn) -> ReplayBatch:
         self._activity.merge(drawn.activity)
         self._reported = True
         if isinstance(drawn, SingleDraw):
@@ -290,7 +192,6 @@ class ShardedReplay:
             handles = [UnionHandle(0, everything, drawn.handle)]
         else:
             handles = drawn.handles
-            self._acceptance = drawn.acceptance
             self._steps_sampled += len(drawn.columns["rewards"])
         return ReplayBatch(drawn.columns, handles, self)
 
@@ -298,7 +199,7 @@ class ShardedReplay:
 
     def update(self, handle: list[UnionHandle], priorities: Floats) -> None:
         """Sends priorities; see `PrioritizedReplay.update`."""
-        self._advance()
+        self._draws.advance()
         for shard, positions, rows in handle:
             connection = self._group.connections[shard]
             try:
@@ -314,7 +215,7 @@ class ShardedReplay:
 
     def take_activity(self) -> Activity:
         """What happened since the last call; of what was added after the last draw, not yet."""
-        if not (self._reported or self._ahead):
+        if not (self._reported or self._draws):
             for reply in self._group.ask_all("take_activity").values():
                 self._activity.merge(reply.result)
             self._reported = True
@@ -368,8 +269,21 @@ class ShardedReplay:
 
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """See `PrioritizedReplay.get_chunks`; shard by shard."""
-        replies = self._group.ask_all("get_chunks", 0, stop).values()
-        return [chunk for reply in replies for chunk in reply.result][start:stop]
+
+        def get(up: list[int]) -> list[EpisodeChunk]:
+            chunks: list[EpisodeChunk] = []
+            first = 0
+            for i in up:
+                connection = self._group.connections[i]
+                connection.settle()
+                episodes = connection.status.episodes if connection.status else 0
+                within = max(start - first, 0), min(stop - first, episodes)
+                if within[0] < within[1]:
+                    chunks += connection.answer(connection.ask("get_chunks", *within)).result
+                first += episodes
+            return chunks
+
+        return self._group.outlive(get)
 
     # State
 
@@ -378,20 +292,36 @@ class ShardedReplay:
 
         So this replay and one restored from the state draw the same from here on.
         """
-        self._ahead.clear()
+        self._draws.clear()
         states = [reply.result for reply in self._group.ask_all("get_state").values()]
         if len(self._group) == 1:
             return states[0]
         return {
             "shards": states,
-            "rng": self._rng.bit_generator.state,
+            "draws": self._draws.state(),
             "steps_sampled": self._steps_sampled,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """See `PrioritizedReplay.set_state`."""
-        self._ahead.clear()
-        self._group.ask_all("set_state", state)
+        """See `PrioritizedReplay.set_state`; also of a replay with another number of shards.
+
+        Raises:
+            ValueError: If it is not such a state.
+            ShardLostError: If a shard is not up.
+        """
+        if not isinstance(state, dict):
+            raise ValueError(
+                f"state: got a {type(state).__name__}, expected what get_state returns"
+            )
+        states = state.get("shards", [state])
+        self._draws.clear()
+        for connection in self._group.connections:
+            if not connection.wait_until_up():
+                raise ShardLostError(f"{connection} is not up, expected all of them to be restored")
+        restore_shards(self._group, self._given_options, states)
+        if len(states) > 1:
+            self._draws.restore(state["draws"])
+            self._steps_sampled = state["steps_sampled"]
 
 
 def _end(actors: list[ActorHandle]) -> None:

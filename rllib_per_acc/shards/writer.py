@@ -55,10 +55,4 @@ class ShardWriter:
         Raises:
             Exception: As `add`.
         """
-        group = self._connected()
-
-        def settle(up: list[int]) -> None:
-            for i in up:
-                group.connections[i].settle()
-
-        group.outlive(settle)
+        self._connected().settle()
