@@ -9,13 +9,14 @@ import ray
 
 
 @pytest.fixture(scope="session")
-def ray_session() -> Iterator[None]:
+def ray_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A local Ray of eight logical CPUs; shut down when the tests end."""
     here = str(Path(__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", here, prepend=os.pathsep)  # workers import classes of tests
+        patch.setenv("SLOW_SHARDS", str(tmp_path_factory.mktemp("slow_shards")))
         start()
-    yield
+        yield
     ray.shutdown()
 
 

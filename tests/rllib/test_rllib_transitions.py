@@ -31,19 +31,19 @@ def check_reachable(ours, theirs: RLlibOracle, n: int, gamma: float) -> None:
     for _ in range(20):
         sample = ours.sample(num_items=len(expected) * 4, n_step=n, gamma=gamma, beta=0.4)
         seen |= {row.transition for row in read_rows(sample)}
+        if seen >= expected:
+            break
     assert seen == expected
 
 
 @pytest.mark.parametrize("sample_format", FORMATS)
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.99, 1.0])
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize(("n", "gamma"), [(1, 0.99), (2, 0.5), (3, 1.0), (3, 0.0), (5, 0.97)])
 def test_whole_episodes(sample_format: str, n: int, gamma: float) -> None:
     check_reachable(*filled(sample_format, [mixed_episodes()]), n, gamma)
 
 
 @pytest.mark.parametrize("sample_format", FORMATS)
-@pytest.mark.parametrize("fragment", [1, 3])
-@pytest.mark.parametrize("lookback", [0, 1, 3])
+@pytest.mark.parametrize(("fragment", "lookback"), [(1, 0), (1, 1), (3, 1), (3, 3)])
 def test_interleaved_pieces_with_eviction(sample_format: str, fragment: int, lookback: int) -> None:
     calls = list(itertools.islice(play(8, fragment, seed=3, lookback=lookback), 40 // fragment))
     ours, theirs = filled(sample_format, calls)
@@ -83,6 +83,8 @@ def test_the_closed_interval_of_n(sample_format: str) -> None:
     for _ in range(20):
         sample = ours.sample(num_items=300, n_step=(1, 3), gamma=0.9, beta=0.4)
         seen |= {row.transition for row in read_rows(sample)}
+        if seen >= expected:
+            break
     assert seen == expected
     rows = read_rows(ours.sample(num_items=50, n_step=(3, 3), beta=0.4))
     assert {row.n_step for row in rows} == {3}
