@@ -55,39 +55,28 @@ class ReplayOptions:
                 raise ValueError(f"{f.name}: got {value!r}, expected {expected}")
         non_negative("alpha", self.alpha)
         beta_at(self.beta, 0)
-        if self.seed is not None and (
-            isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer)
-        ):
-            raise TypeError(f"seed: got {self.seed!r}, expected an integer or None")
+        if self.seed is not None:
+            int_from(0, "seed", self.seed)
         positive_int("metrics_window", self.metrics_window)
 
 
+def int_from(least: int, name: str, value: Any) -> int:
+    """`value` as an int >= `least`.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is less.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}: got {value!r}, expected an integer >= {least}")
+    if value < least:
+        raise ValueError(f"{name}: got {value}, expected an integer >= {least}")
+    return int(value)
+
+
 def positive_int(name: str, value: Any) -> int:
-    """`value` as an int >= 1.
-
-    Raises:
-        TypeError: If it is not an integer.
-        ValueError: If it is below 1.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: got {value!r}, expected an integer >= 1")
-    if value < 1:
-        raise ValueError(f"{name}: got {value}, expected an integer >= 1")
-    return int(value)
-
-
-def non_negative_int(name: str, value: Any) -> int:
-    """`value` as an int >= 0.
-
-    Raises:
-        TypeError: If it is not an integer.
-        ValueError: If it is negative.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: got {value!r}, expected an integer >= 0")
-    if value < 0:
-        raise ValueError(f"{name}: got {value}, expected an integer >= 0")
-    return int(value)
+    """`value` as an int >= 1; errors as `int_from`."""
+    return int_from(1, name, value)
 
 
 def non_negative(name: str, value: Any) -> float:
