@@ -35,7 +35,7 @@ LAYERS = (
     ("replay", "replay_files", "replay_folder"),
     ("shards",),
     ("rllib",),
-    ("__main__", "bench"),
+    ("__main__", "bench", "doctor"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FROM_LAYER = {

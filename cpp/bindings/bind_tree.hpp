@@ -8,9 +8,11 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "arrays.hpp"
 #include "node.hpp"
+#include "update_algorithm.hpp"
 #include "validate.hpp"
 
 namespace rpa {
@@ -84,13 +86,34 @@ void check_values(const T& tree, const Values& values) {
 }
 
 template <class T>
-void update(T& tree, py::handle indices_arg, py::handle values_arg) {
+void update_with(T& tree, py::handle indices_arg, py::handle values_arg,
+                 UpdateAlgorithm algorithm) {
   const Indices indices(indices_arg, "indices");
   const Values values(values_arg, Names<typename T::node_type>::values);
   check_same_length(indices, values);
   check_indices(indices, tree.capacity());
   check_values(tree, values);
-  locked(tree, indices.size(), [&] { tree.update(indices.data(), values.data(), indices.size()); });
+  locked(tree, indices.size(),
+         [&] { tree.update(indices.data(), values.data(), indices.size(), algorithm); });
+}
+
+template <class T>
+void update(T& tree, py::handle indices, py::handle values) {
+  update_with(tree, indices, values, UpdateAlgorithm::automatic);
+}
+
+// For benchmarks: the same update by a named algorithm.
+template <class T>
+void update_by(T& tree, py::handle indices, py::handle values, const std::string& algorithm) {
+  constexpr std::pair<const char*, UpdateAlgorithm> names[] = {
+      {"per_element", UpdateAlgorithm::per_element},
+      {"touched", UpdateAlgorithm::touched},
+      {"rebuild", UpdateAlgorithm::rebuild}};
+  for (const auto& [name, value] : names) {
+    if (algorithm == name) return update_with(tree, indices, values, value);
+  }
+  throw py::value_error("algorithm is " + repr(py::str(algorithm)) +
+                        ": expected 'per_element', 'touched' or 'rebuild'");
 }
 
 template <class T>
@@ -202,6 +225,8 @@ py::class_<T> register_tree(py::module_& module, const char* name) {
       .def("__len__", &T::capacity)
       .def("__getitem__", &read<T>, py::arg("indices"))
       .def("update", &update<T>, py::arg("indices"), py::arg(Names<Node>::values))
+      .def("update_by", &update_by<T>, py::arg("indices"), py::arg(Names<Node>::values),
+           py::arg("algorithm"))
       .def("assign", &assign<T>, py::arg("leaves"))
       .def("leaves", &read_all<T>);
   if constexpr (has_sum<Node>) {

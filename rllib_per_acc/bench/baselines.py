@@ -26,17 +26,19 @@ class Batch:
     value_pointer: int
 
     @classmethod
-    def draw(cls, rng: np.random.Generator, k: int, capacity: int, limit: float) -> Batch:
-        """Draws k indices below `capacity` and k values below `limit`."""
+    def draw(
+        cls, rng: np.random.Generator, k: int, capacity: int, limit: float, *, lists: bool = True
+    ) -> Batch:
+        """Draws k indices below `capacity` and k values below `limit`; the lists if wanted."""
         indices = rng.integers(0, capacity, k)
         values = rng.random(k) * limit
         return cls(
-            indices, values, indices.tolist(), values.tolist(),
+            indices, values, indices.tolist() if lists else [], values.tolist() if lists else [],
             indices.ctypes.data, values.ctypes.data,
         )  # fmt: skip
 
 
-def _heaps(leaves: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def heaps(leaves: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns the sums and minima of all nodes, shape (2 n,), for n leaves, a power of two."""
     n = len(leaves)
     sums, mins = np.zeros(2 * n), np.full(2 * n, np.inf)
@@ -54,7 +56,7 @@ class PythonTree:
     def __init__(self, leaves: NDArray[np.float64]) -> None:
         """Starts from these leaves: float64, shape (a power of two,)."""
         self._capacity = len(leaves)
-        sums, mins = _heaps(leaves)
+        sums, mins = heaps(leaves)
         self._sums, self._mins = sums.tolist(), mins.tolist()
 
     def update(self, batch: Batch) -> None:
@@ -90,7 +92,7 @@ class CTree:
     def __init__(self, leaves: NDArray[np.float64], largest_batch: int) -> None:
         """Starts from these leaves: float64, shape (a power of two,)."""
         self._library = _library()
-        self._sums, self._mins = _heaps(leaves)
+        self._sums, self._mins = heaps(leaves)
         self._found = np.empty(largest_batch, np.int64)
         self._trees = (self._sums.ctypes.data, self._mins.ctypes.data, len(leaves))
         self._sum_tree = (self._sums.ctypes.data, len(leaves))
@@ -99,18 +101,18 @@ class CTree:
     def update(self, batch: Batch) -> None:
         """Per element, one call for the batch."""
         self._library.baseline_update(
-            *self._trees, batch.index_pointer, batch.value_pointer, len(batch.index_list)
+            *self._trees, batch.index_pointer, batch.value_pointer, len(batch.indices)
         )
 
     def rebuild(self, batch: Batch) -> None:
         """All leaves, then all nodes level by level, one call for the batch."""
         self._library.baseline_rebuild(
-            *self._trees, batch.index_pointer, batch.value_pointer, len(batch.index_list)
+            *self._trees, batch.index_pointer, batch.value_pointer, len(batch.indices)
         )
 
     def find(self, batch: Batch) -> NDArray[np.int64]:
         """One call for the batch; the result is overwritten by the next call."""
-        k = len(batch.value_list)
+        k = len(batch.values)
         self._library.baseline_find_batch(
             *self._sum_tree, batch.value_pointer, self._found_pointer, k
         )
