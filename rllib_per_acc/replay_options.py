@@ -56,7 +56,7 @@ class ReplayOptions:
         non_negative("alpha", self.alpha)
         beta_at(self.beta, 0)
         if self.seed is not None:
-            int_from(0, "seed", self.seed)
+            non_negative_int("seed", self.seed)
         positive_int("metrics_window", self.metrics_window)
 
 
@@ -77,6 +77,11 @@ def int_from(least: int, name: str, value: Any) -> int:
 def positive_int(name: str, value: Any) -> int:
     """`value` as an int >= 1; errors as `int_from`."""
     return int_from(1, name, value)
+
+
+def non_negative_int(name: str, value: Any) -> int:
+    """`value` as an int >= 0; errors as `int_from`."""
+    return int_from(0, name, value)
 
 
 def non_negative(name: str, value: Any) -> float:
