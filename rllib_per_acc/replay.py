@@ -21,6 +21,7 @@ from rllib_per_acc.replay_options import (
     ReplayOptions,
     beta_at,
     n_step_range,
+    non_negative,
     non_negative_int,
     positive_int,
 )
@@ -135,6 +136,7 @@ class PrioritizedReplay:
         """
         num_items = positive_int("num_items", num_items)
         low, high = n_step_range(n_step)
+        gamma = non_negative("gamma", gamma)
         exponent = beta_at(self.options.beta if beta is None else beta, self.lifetimes.steps_added)
         if not self._store.num_steps:
             raise NothingToSampleError(EMPTY)

@@ -15,6 +15,7 @@ from rllib_per_acc.replay_options import (
     ReplayOptions,
     beta_at,
     n_step_range,
+    non_negative,
     positive_int,
 )
 from rllib_per_acc.replay_part import GatherOptions
@@ -47,6 +48,7 @@ class Request(NamedTuple):
         """
         positive_int("num_items", self.num_items)
         n_step_range(self.n_step)
+        non_negative("gamma", self.gamma)
         if self.beta is not None:
             beta_at(self.beta, 0)
 
