@@ -26,6 +26,8 @@ struct Traffic {
   std::int64_t bytes_in = 0;
   std::int64_t bytes_out = 0;
   std::int64_t allocations = 0;
+
+  Traffic& operator+=(const Traffic& other);
 };
 
 class DeviceTree {

@@ -18,6 +18,16 @@ std::int64_t piece_of(std::int64_t padded) {
 
 }  // namespace
 
+Traffic& Traffic::operator+=(const Traffic& other) {
+  launches += other.launches;
+  transfers_in += other.transfers_in;
+  transfers_out += other.transfers_out;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
+  allocations += other.allocations;
+  return *this;
+}
+
 DeviceTree::DeviceTree(std::int64_t capacity) : capacity_(capacity), padded_(pad(capacity)) {}
 
 std::int64_t DeviceTree::piece() const { return piece_of(padded_); }
