@@ -74,8 +74,8 @@ class DeviceTree {
 
  protected:
   explicit DeviceTree(std::int64_t capacity);
-  // Items of one piece of a batch: never more than the tree has leaves, so that the staging
-  // arrays are never larger than the tree.
+  // Items of one piece of a batch: as many as the tree has leaves, so that the staging arrays of a
+  // large tree are smaller than it, within limits.
   std::int64_t piece() const;
 
   std::int64_t capacity_;

@@ -13,7 +13,7 @@ std::int64_t pad(std::int64_t capacity) {
 }
 
 std::int64_t piece_of(std::int64_t padded) {
-  return std::min(padded, std::int64_t{1} << DeviceTree::position_bits);
+  return std::clamp<std::int64_t>(padded, 4096, std::int64_t{1} << DeviceTree::position_bits);
 }
 
 }  // namespace

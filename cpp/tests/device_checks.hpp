@@ -85,7 +85,7 @@ inline void long_batches_go_in_pieces(Factory make_device_tree) {
   std::mt19937_64 random(3);
   const auto device = make_device_tree(5);
   Tree<PairNode> host(5);
-  const RandomBatch batch(1003, 5, random);
+  const RandomBatch batch(10003, 5, random);
   device->update(batch.indices.data(), batch.masses.data(), batch.size());
   host.update(batch.indices.data(), batch.masses.data(), batch.size());
   check_same(*device, host, random);
