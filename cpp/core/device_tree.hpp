@@ -26,6 +26,8 @@ struct Traffic {
   std::int64_t bytes_in = 0;
   std::int64_t bytes_out = 0;
   std::int64_t allocations = 0;
+
+  Traffic& operator+=(const Traffic& other);
 };
 
 class DeviceTree {
@@ -72,8 +74,8 @@ class DeviceTree {
 
  protected:
   explicit DeviceTree(std::int64_t capacity);
-  // Items of one piece of a batch: never more than the tree has leaves, so that the staging
-  // arrays are never larger than the tree.
+  // Items of one piece of a batch: as many as the tree has leaves, so that the staging arrays of a
+  // large tree are smaller than it, within limits.
   std::int64_t piece() const;
 
   std::int64_t capacity_;

@@ -13,10 +13,20 @@ std::int64_t pad(std::int64_t capacity) {
 }
 
 std::int64_t piece_of(std::int64_t padded) {
-  return std::min(padded, std::int64_t{1} << DeviceTree::position_bits);
+  return std::clamp<std::int64_t>(padded, 4096, std::int64_t{1} << DeviceTree::position_bits);
 }
 
 }  // namespace
+
+Traffic& Traffic::operator+=(const Traffic& other) {
+  launches += other.launches;
+  transfers_in += other.transfers_in;
+  transfers_out += other.transfers_out;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
+  allocations += other.allocations;
+  return *this;
+}
 
 DeviceTree::DeviceTree(std::int64_t capacity) : capacity_(capacity), padded_(pad(capacity)) {}
 

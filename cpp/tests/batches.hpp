@@ -1,4 +1,5 @@
-// Random batches for a tree, made to hurt: duplicates, runs, empty leaves, 18 orders of magnitude.
+// Random batches for a tree, made to hurt: duplicates, runs, empty leaves, 18 orders of magnitude,
+// and now and then the smallest and the largest mass there is.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "oracle.hpp"
+#include "validate.hpp"
 
 namespace rpa {
 
@@ -23,6 +25,8 @@ struct RandomBatch {
       if (j > 0 && kind == 3) index = indices[0];
       indices[j] = index;
       masses[j] = oracle::random_mass(random);
+      if (random() % 64 == 0) masses[j] = 5e-324;
+      if (random() % 1024 == 0) masses[j] = mass_limit(oracle::pad(capacity));
     }
   }
 

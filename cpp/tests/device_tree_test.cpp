@@ -1,12 +1,9 @@
 // The parallel kernels of one backend (RPA_TESTED) against the host's tree, bit by bit.
-#include "device_tree.hpp"
-
-#include <cstring>
+#include <cstdio>
 #include <string_view>
 
-#include "batches.hpp"
-#include "check.hpp"
-#include "tree.hpp"
+#include "device_checks.hpp"
+
 #if defined(RPA_TESTED_ACC) || defined(RPA_TESTED_ON_FAKE_DEVICE)
 #include "accelerator.hpp"
 #endif
@@ -15,139 +12,8 @@ namespace rpa::RPA_TESTED {
 std::unique_ptr<DeviceTree> make_device_tree(std::int64_t capacity);
 }
 
-namespace {
-
-using rpa::DeviceTree;
-using rpa::PairNode;
-using rpa::RandomBatch;
-using rpa::Traffic;
-using rpa::Tree;
-using rpa::UpdateAlgorithm;
+using namespace rpa;
 using rpa::RPA_TESTED::make_device_tree;
-
-constexpr UpdateAlgorithm algorithms[] = {UpdateAlgorithm::automatic, UpdateAlgorithm::touched,
-                                          UpdateAlgorithm::rebuild};
-
-void check_same(const DeviceTree& device, const Tree<PairNode>& host, std::mt19937_64& random) {
-  std::vector<PairNode> expected(2 * host.padded()), nodes(2 * host.padded());
-  host.read_pairs(expected.data());
-  device.read_nodes(nodes.data());
-  CHECK(std::memcmp(nodes.data(), expected.data(), nodes.size() * sizeof(PairNode)) == 0);
-  CHECK(device.root().sum == host.root().sum);
-  CHECK(device.root().min_key == host.root().min_key);
-
-  std::vector<double> leaves(host.capacity()), read(host.capacity());
-  host.read_all(leaves.data());
-  device.read_all(read.data());
-  CHECK(read == leaves);
-
-  if (host.root().sum == 0.0) return;
-  const std::vector<double> masses = oracle::lookups(host.root().sum, random);
-  const auto n = static_cast<std::int64_t>(masses.size());
-  std::vector<std::int64_t> found(n), on_host(n);
-  device.find_prefixsum(masses.data(), found.data(), n);
-  host.find_prefixsum(masses.data(), on_host.data(), n);
-  CHECK(found == on_host);
-  std::vector<double> at(n);
-  device.read(found.data(), at.data(), n);
-  for (std::int64_t j = 0; j < n; ++j) CHECK(at[j] == leaves[found[j]] && at[j] > 0.0);
-}
-
-void updates_match_the_host(std::initializer_list<std::int64_t> capacities, int rounds,
-                            std::int64_t longest) {
-  std::mt19937_64 random(1);
-  for (std::int64_t capacity : capacities) {
-    for (UpdateAlgorithm algorithm : algorithms) {
-      const auto device = make_device_tree(capacity);
-      Tree<PairNode> host(capacity);
-      check_same(*device, host, random);
-      for (int round = 0; round < rounds; ++round) {
-        const RandomBatch batch(static_cast<std::int64_t>(random() % longest), capacity, random);
-        device->update(batch.indices.data(), batch.masses.data(), batch.size(), algorithm);
-        host.update(batch.indices.data(), batch.masses.data(), batch.size());
-        check_same(*device, host, random);
-      }
-    }
-  }
-}
-
-void assign_matches_the_host(std::initializer_list<std::int64_t> capacities) {
-  std::mt19937_64 random(2);
-  for (std::int64_t capacity : capacities) {
-    const auto device = make_device_tree(capacity);
-    Tree<PairNode> host(capacity);
-    for (std::int64_t n : {capacity, capacity / 2, capacity / 3, std::int64_t{0}}) {
-      std::vector<double> leaves(n);
-      for (double& leaf : leaves) leaf = oracle::random_mass(random);
-      device->assign(leaves.data(), n);
-      host.assign(leaves.data(), n);
-      check_same(*device, host, random);
-    }
-  }
-}
-
-// A batch longer than the staging arrays goes in pieces; the last of duplicates wins across them.
-void long_batches_go_in_pieces() {
-  std::mt19937_64 random(3);
-  const auto device = make_device_tree(5);
-  Tree<PairNode> host(5);
-  const RandomBatch batch(1003, 5, random);
-  device->update(batch.indices.data(), batch.masses.data(), batch.size());
-  host.update(batch.indices.data(), batch.masses.data(), batch.size());
-  check_same(*device, host, random);
-}
-
-void destroyed_trees_leave_the_others_alone() {
-  std::mt19937_64 random(4);
-  const auto kept = make_device_tree(100);
-  Tree<PairNode> host(100);
-  for (int round = 0; round < 20; ++round) {
-    const auto other = make_device_tree(100);
-    const RandomBatch batch(50, 100, random);
-    kept->update(batch.indices.data(), batch.masses.data(), batch.size());
-    host.update(batch.indices.data(), batch.masses.data(), batch.size());
-    other->update(batch.indices.data(), batch.masses.data(), 25);
-  }
-  check_same(*kept, host, random);
-}
-
-// What one call moves and launches: its batch in, its results out, no memory.
-void calls_move_only_their_batch() {
-  const std::int64_t capacity = 100000, n = 512;
-  std::mt19937_64 random(5);
-  const auto device = make_device_tree(capacity);
-  const RandomBatch batch(n, capacity, random);
-  const auto cost = [&](auto call) {
-    const Traffic before = device->traffic();
-    call();
-    Traffic spent = device->traffic();
-    spent.launches -= before.launches;
-    spent.transfers_in -= before.transfers_in;
-    spent.transfers_out -= before.transfers_out;
-    spent.bytes_in -= before.bytes_in;
-    spent.bytes_out -= before.bytes_out;
-    spent.allocations -= before.allocations;
-    return spent;
-  };
-
-  const Traffic update =
-      cost([&] { device->update(batch.indices.data(), batch.masses.data(), n); });
-  CHECK(update.allocations == 0);
-  CHECK(update.transfers_in == 1 && update.bytes_in == n * 16);
-  CHECK(update.transfers_out == 1 && update.bytes_out == sizeof(PairNode));
-  CHECK(update.launches >= 1 && update.launches <= 2 + 17);
-
-  std::vector<std::int64_t> found(n);
-  const Traffic find = cost([&] { device->find_prefixsum(batch.masses.data(), found.data(), n); });
-  CHECK(find.allocations == 0 && find.launches == 1);
-  CHECK(find.transfers_in == 1 && find.bytes_in == n * 8);
-  CHECK(find.transfers_out == 1 && find.bytes_out == n * 8);
-
-  const Traffic root = cost([&] { CHECK(device->root().sum > 0.0); });
-  CHECK(root.launches == 0 && root.transfers_out == 0);
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
 #ifdef RPA_TESTED_ACC
@@ -162,11 +28,12 @@ int main(int argc, char** argv) {
 #ifdef RPA_TESTED_ON_FAKE_DEVICE
   CHECK(rpa::acc::accelerator().name == "fake device");
 #endif
-  updates_match_the_host({1, 2, 3, 5, 7, 8, 11, 33, 50, 64, 100, 1000, 1023, 1025}, 20, 300);
+  updates_match_the_host(make_device_tree,
+                         {1, 2, 3, 5, 7, 8, 11, 33, 50, 64, 100, 1000, 1023, 1025}, 20, 300);
   const bool large = argc > 1 && std::string_view(argv[1]) == "large";
-  if (large) updates_match_the_host({40000, 1 << 16}, 5, 9000);
-  assign_matches_the_host({1, 2, 5, 64, 1000});
-  long_batches_go_in_pieces();
-  destroyed_trees_leave_the_others_alone();
-  calls_move_only_their_batch();
+  if (large) updates_match_the_host(make_device_tree, {40000, 1 << 16}, 5, 9000);
+  assign_matches_the_host(make_device_tree, {1, 2, 5, 64, 1000});
+  long_batches_go_in_pieces(make_device_tree);
+  destroyed_trees_leave_the_others_alone(make_device_tree);
+  calls_move_only_their_batch(make_device_tree);
 }
