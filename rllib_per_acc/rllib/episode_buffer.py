@@ -175,6 +175,11 @@ class AccPrioritizedEpisodeReplayBuffer(
                 "expected single transitions: sequences for stateful modules are not supported"
             )
         count = num_items if num_items is not None else batch_size_B
+        if count == 0:
+            raise ValueError(
+                "num_items: got 0, expected an integer >= 1. RLlib samples train_batch_size // "
+                "num_learners rows for each learner: is train_batch_size less than num_learners?"
+            )
         batch = self._client.sample(
             self.batch_size_B if count is None else count,
             n_step=1 if n_step is None else n_step,

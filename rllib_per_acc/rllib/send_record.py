@@ -40,8 +40,8 @@ class SendRecord:
             raise RuntimeError(
                 f"update_priorities: got TD errors of a batch of {self._num_rows} rows of which "
                 f"{int((times == 0).sum())} were sent to no learner and "
-                f"{int((times > 1).sum())} more than once, expected each once; is the batch "
-                "smaller than the number of learners, or was it pickled otherwise?"
+                f"{int((times > 1).sum())} more than once, expected each once: was the sample "
+                "pickled by something else than RLlib, or is a learner gone?"
             )
         ordered = np.empty_like(td_errors)
         ordered[order] = td_errors
