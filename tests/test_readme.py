@@ -1,5 +1,7 @@
 """What the README shows, and what stands in examples/, runs."""
 
+import ast
+import inspect
 import pathlib
 import re
 import subprocess
@@ -52,6 +54,30 @@ def test_the_readme_has_blocks_and_names_only_targets_of_the_makefile():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_small(path, tmp_path):
     assert run_python([str(path), "--smoke"], tmp_path, timeout=280).strip()
+
+
+def test_the_table_of_keys_is_complete_and_has_the_defaults():
+    from dataclasses import MISSING, fields
+
+    from rllib_per_acc.rllib import buffer_config
+    from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer as Buffer
+
+    kinds = (
+        buffer_config.ReplayOptions,
+        buffer_config.ShardOptions,
+        buffer_config.AdapterOptions,
+    )
+    defaults = {
+        f.name: f.default if f.default is not MISSING else f.default_factory()
+        for kind in kinds
+        for f in fields(kind)
+    }
+    for name, parameter in inspect.signature(Buffer.__init__).parameters.items():
+        if parameter.default is not parameter.empty:
+            defaults[name] = parameter.default
+    del defaults["metrics_window"]  # metrics_num_episodes_for_smoothing in RLlib
+    table = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", README, re.MULTILINE)
+    assert {name: ast.literal_eval(default) for name, default in table} == defaults
 
 
 def test_there_are_examples():
