@@ -13,6 +13,12 @@ def done_file(pid: int) -> Path:
     return Path(os.environ["SLOW_SHARDS"]) / str(pid)
 
 
+def write(path: Path, number: int) -> None:
+    """Writes a file in one step: a reader sees the old number or the new one."""
+    path.with_suffix(".new").write_text(str(number))
+    path.with_suffix(".new").replace(path)
+
+
 class SlowShard(ReplayShard):
     """Takes its time with adds and updates."""
 
@@ -23,7 +29,7 @@ class SlowShard(ReplayShard):
         if method in ("add", "update"):
             time.sleep(0.01)
             self.done += 1
-            done_file(os.getpid()).write_text(str(self.done))
+            write(done_file(os.getpid()), self.done)
         return reply
 
 
