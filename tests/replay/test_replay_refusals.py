@@ -177,4 +177,4 @@ def test_priorities(filled, priorities: object) -> None:
 
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(TypeError):
-        PrioritizedReplay(10, alhpa=0.5)
+        PrioritizedReplay(10, alphas=0.5)

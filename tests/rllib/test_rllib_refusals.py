@@ -67,8 +67,8 @@ def filled(**options) -> AccPrioritizedEpisodeReplayBuffer:
 @pytest.mark.parametrize(
     ("key", "nearest"),
     [
-        ("capcity", "capacity"),
-        ("aplha", "alpha"),
+        ("capacities", "capacity"),
+        ("alpa", "alpha"),
         ("num_shard", "num_shards"),
         ("sample_fromat", "sample_format"),
         ("weight_normalisation", "weight_normalization"),
