@@ -172,7 +172,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     logging.getLogger("ray").setLevel(logging.ERROR)
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     try:
         draw(train_all(arguments.curves, arguments.seeds), arguments.picture)
     finally:

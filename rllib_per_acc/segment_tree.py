@@ -124,6 +124,9 @@ class PriorityTree:
             raise TypeError(f"state is {state!r:.80}: expected a dict with 'capacity' and 'leaves'")
         self._tree.assign(state["leaves"])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (PriorityTree, (self.capacity, self.device), self.get_state())
+
     def __repr__(self) -> str:
         return f"PriorityTree(capacity={self.capacity}, device={self.device!r})"
 
@@ -187,6 +190,9 @@ class _SegmentTree:
             raise ValueError(f"state has shape {values.shape}: expected ({expected},)")
         leaves = values[expected // 2 :]
         self._tree.assign(leaves[: self.capacity])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), (self.capacity,), self.get_state())
 
 
 class SumSegmentTree(_SegmentTree):
@@ -263,6 +269,13 @@ def power(values: ArrayLike, exponent: float) -> float | NDArray[np.float64]:
         ValueError: if `values` has more than one dimension.
     """
     return _core.power(values, exponent)
+
+
+def _restored(tree_class: type, arguments: tuple[Any, ...], state: Any) -> Any:
+    """A tree from a pickle or of a copy."""
+    tree = tree_class(*arguments)
+    tree.set_state(state)
+    return tree
 
 
 def _check_capacity(capacity: SupportsIndex | SupportsFloat) -> int:

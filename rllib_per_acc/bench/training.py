@@ -60,7 +60,13 @@ def run(settings: Settings) -> list[Table]:
     """The table of training steps, and where their time goes; torch on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(
+        address="local",
+        num_cpus=4,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
     algorithms = {name: dqn_config(buffer).build_algo() for name, buffer in SIDES.items()}
     try:
         for name, algorithm in algorithms.items():

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import ray
+
 logger = logging.getLogger(__name__)
 
 
@@ -87,3 +89,17 @@ def with_warning(settings: dict[str, Any]) -> dict[str, Any]:
     if warn_if_not_enabled not in functions:
         settings["callbacks_on_algorithm_init"] = [*functions, warn_if_not_enabled]
     return settings
+
+
+def made_into_actor(cls: type) -> bool:
+    """Whether this is called in the constructor of an actor made from `cls` by `ray.remote(cls)`.
+
+    Ray has no call for it; the name of the running task says so (`RuntimeContext`).
+    """
+    if not ray.is_initialized():
+        return False
+    context = ray.get_runtime_context()
+    if context.get_actor_id() is None:
+        return False
+    function = context.get_task_function_name() or ""
+    return function.endswith(f".{cls.__name__}.__init__")

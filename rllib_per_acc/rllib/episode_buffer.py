@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_config import split_options
-from rllib_per_acc.rllib.compat import EpisodeBufferMeta
+from rllib_per_acc.rllib.compat import EpisodeBufferMeta, made_into_actor
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
 from rllib_per_acc.rllib.metrics import log_activity
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
@@ -43,7 +43,8 @@ class AccPrioritizedEpisodeReplayBuffer(
         })
 
     It does what RLlib's class does (where that is right) under the same method names, but keeps
-    nothing of its storage: steps are rows of columns, in this process or in an actor.
+    nothing of its storage: steps are rows of columns, in this process or in an actor. Made into an
+    actor by hand (`ray.remote(AccPrioritizedEpisodeReplayBuffer)`), it keeps them in itself.
     """
 
     stands_for = (
@@ -81,6 +82,8 @@ class AccPrioritizedEpisodeReplayBuffer(
         self._metrics_num_episodes_for_smoothing = positive_int(
             "metrics_num_episodes_for_smoothing", metrics_num_episodes_for_smoothing
         )
+        if options.get("beta", 0) is None:
+            del options["beta"]  # the default
         replay, shards, adapter = split_options(
             {
                 **options,
@@ -90,7 +93,9 @@ class AccPrioritizedEpisodeReplayBuffer(
         )
         self.sample_format = adapter.sample_format
         self.metrics = MetricsLogger(root=False)
-        self._client = _connect(self.capacity, asdict(replay), shards)
+        if shards.num_shards and made_into_actor(type(self)):
+            shards = dataclasses.replace(shards, num_shards=0)
+        self._client = _connect(self.capacity, dataclasses.asdict(replay), shards)
         self._observation_space: Any = None
         self._action_space: Any = None
         self._last_batch: tuple[ReplayBatch, SendRecord] | None = None

@@ -77,7 +77,7 @@ print("parent", tree._tree.traffic()["bytes_in"])
 def test_auto_in_a_ray_worker_follows_ray(fake_driver):
     code = """
 import ray
-ray.init(num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
+ray.init(address='local', num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
 
 @ray.remote
 def chosen():

@@ -23,6 +23,7 @@ def ray_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def start() -> None:
     """The Ray of these tests."""
     ray.init(
+        address="local",
         num_cpus=8,
         num_gpus=0,
         include_dashboard=False,

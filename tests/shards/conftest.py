@@ -18,6 +18,7 @@ def ray_here():
         # Workers import classes of these tests.
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         ray.init(
+            address="local",
             num_cpus=6,
             num_gpus=0,
             include_dashboard=False,
