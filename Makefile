@@ -1,15 +1,18 @@
 # Everything runs in .venv, made here: `make help` lists the targets. Variables:
 #   PYTHON    the interpreter that .venv is made from (>= 3.10)
 #   PIP_ARGS  more arguments for pip, e.g. an index with CPU-only torch wheels
-#   OPENACC   what the GPU backend is compiled with: none, gcc-nvptx or nvhpc
+#   OPENACC   what the GPU backend is compiled with: none, gcc-nvptx or nvhpc; default: gcc-nvptx
+#             where g++ has its offload compiler
 #   JOBS      processes for the C++ builds
 #   PYTEST_ARGS  more arguments for pytest
+#   FUZZ_SECONDS  how long `make fuzz` looks
 
 PYTHON ?= python3
 PIP_ARGS ?=
 JOBS ?= 2
 PYTEST_ARGS ?=
-OPENACC ?= none
+OPENACC ?= $(if $(findstring /,$(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
+FUZZ_SECONDS ?= 60
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,7 +29,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DELETE_ON_ERROR:
-.PHONY: help check build demo lint test-cpp test-py test test-all bench format clean
+.PHONY: help check build demo lint test-cpp test-py test test-all fuzz soak gpu-bundle bench format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -75,6 +78,8 @@ lint: build ## ruff, mypy, stubtest, clang-format, codespell
 	run ruff format --check; \
 	run mypy; \
 	run python -m mypy.stubtest --allowlist stubtest-allowlist.txt rllib_per_acc._core; \
+	test $(OPENACC) = none || run python -m mypy.stubtest --allowlist stubtest-allowlist.txt \
+	  rllib_per_acc._core_acc; \
 	run clang-format --dry-run --Werror $(CPP_SOURCES); \
 	run codespell; \
 	exit $$status
@@ -85,21 +90,43 @@ format: build ## Let ruff and clang-format rewrite the sources
 	clang-format -i $(CPP_SOURCES)
 
 test-cpp: $(TOOLS_STAMP) ## C++ tests: optimized, at -O0, and under the sanitizers
-	set -e; for preset in test o0 sanitize; do \
-	  cmake --preset $$preset; cmake --build --preset $$preset -j $(JOBS); \
+	set -e; for preset in test o0 sanitize tsan; do \
+	  openacc=$(OPENACC); test $$preset != tsan || openacc=none; \
+	  cmake --preset $$preset -DRLLIB_PER_ACC_OPENACC=$$openacc; \
+	  cmake --build --preset $$preset -j $(JOBS); \
 	  ctest --preset $$preset; done
+
+fuzz: $(TOOLS_STAMP) ## Programs over the trees, guided by coverage (needs clang; FUZZ_SECONDS=60)
+	@command -v clang++-14 >/dev/null || { \
+	  echo "Skipped: no clang++-14. On Debian: sudo apt-get install clang-14 libclang-rt-14-dev"; \
+	  exit 0; }; \
+	set -ex; cmake --preset fuzz; cmake --build --preset fuzz -j $(JOBS); mkdir -p build/fuzz/corpus; \
+	build/fuzz/cpp/tests/fuzz_test -max_total_time=$(FUZZ_SECONDS) -max_len=2000 \
+	  -print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus
+
+soak: $(TOOLS_STAMP) ## 10 million operations on every kind of tree against the oracle (minutes)
+	cmake --preset test
+	cmake --build --preset test -j $(JOBS) --target soak_test
+	build/test/cpp/tests/soak_test
+
+gpu-bundle: $(TOOLS_STAMP) ## A folder that checks and measures a GPU where there is only a driver
+	cmake --preset gpu-bundle
+	cmake --build --preset gpu-bundle -j $(JOBS)
+	cmake --install build/gpu-bundle --component gpu_bundle --prefix gpu-bundle
+	cd gpu-bundle && ./gpu_check --quick --json ../build/gpu-bundle/gpu_check.json
+	@echo "gpu-bundle/ is complete: copy it to a machine with an NVIDIA GPU and run ./gpu_check there"
 
 test-py: build ## Python tests that are neither slow nor need a GPU
 	python -m pytest -m "not slow and not gpu" $(PYTEST_ARGS)
 
 test: lint test-cpp test-py ## What a change must pass: lint, C++ tests, Python tests
 
-test-all: test ## And the slow tests: faults, several learners, installs of wheel and sdist
+test-all: test fuzz ## And the slow tests: faults, several learners, installs of wheel and sdist
 	python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
 
 bench: build ## Compare with RLlib's own buffers and tree, side by side
 	python -m rllib_per_acc bench
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist gpu-bundle *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find rllib_per_acc tests examples -name __pycache__ -prune -exec rm -rf {} +
