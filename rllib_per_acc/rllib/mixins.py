@@ -117,9 +117,9 @@ class AccAlgorithmMixin(Algorithm):
         super().__init_subclass__(**kwargs)
         if "config_class" in vars(cls):
             cls.config_class.paired = ClassReference(cls)
-            PAIRS[_after(cls.config_class, AccConfigMixin), _after(cls, AccAlgorithmMixin)] = (
-                cls.config_class
-            )
+            if AccAlgorithmMixin in cls.__bases__:
+                pair = _after(cls.config_class, AccConfigMixin), _after(cls, AccAlgorithmMixin)
+                PAIRS[pair] = cls.config_class
 
     @classmethod
     @override(Algorithm)

@@ -1,7 +1,9 @@
 """enable(): which configs it takes, and that what it returns is a config like any other."""
 
 import copy
+import dis
 import importlib
+import io
 import pickle
 import warnings
 from typing import Any
@@ -74,6 +76,14 @@ def test_classes_stand_in_their_module_by_name(name: str) -> None:
     class_ = getattr(rllib_per_acc, name)
     assert class_ is getattr(importlib.import_module(class_.__module__), class_.__qualname__)
     assert pickle.loads(pickle.dumps(class_)) is class_
+
+
+@pytest.mark.parametrize("algorithm", [AccDQN, AccSAC, AccTQC])
+def test_ray_can_disassemble_an_algorithm(algorithm: type) -> None:
+    """Ray does so with an actor's class, classes among its attributes included."""
+    listing = io.StringIO()
+    dis.dis(algorithm, file=listing)
+    assert "config_class" in listing.getvalue()
 
 
 def test_twice_is_once() -> None:
@@ -273,9 +283,22 @@ class FurtherDQN(AccDQN):
     """Derived from an enabled algorithm: enabled already."""
 
 
+class MoreConfig(AccDQNConfig):
+    """Derived from an enabled config."""
+
+
+class MoreDQN(AccDQN):
+    """Its algorithm."""
+
+    config_class = MoreConfig
+
+
 def test_what_is_derived_from_an_enabled_algorithm_stays() -> None:
     assert enable(AccDQNConfig(algo_class=FurtherDQN)).algo_class is FurtherDQN
     assert issubclass(FurtherDQN, AccAlgorithmMixin)
+    assert MoreConfig().algo_class is enable(MoreConfig()).algo_class is MoreDQN
+    assert type(enable(MoreConfig())) is MoreConfig
+    assert type(enable(DQNConfig())) is AccDQNConfig
 
 
 @pytest.mark.parametrize("type_", [TYPE, AccPrioritizedEpisodeReplayBuffer])
