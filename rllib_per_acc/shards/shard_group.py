@@ -63,12 +63,12 @@ class ShardGroup:
         """
         up = [c.index for c in self.connections if c.is_up()]
         for i, connection in enumerate(self.connections):
+            if connection.num_losses and not self._restarts:
+                raise ShardLostError(f"{connection.loss} (restart_failed_shards is false)")
             if connection.num_losses != self._losses_seen[i]:
                 self._losses_seen[i] = connection.num_losses
                 self.routes.forget(i)
                 self.is_recovering = True
-                if not self._restarts:
-                    raise ShardLostError(f"{connection.loss} (restart_failed_shards is false)")
         up = up or [c.index for c in self.connections if c.wait_until_up()]
         if not up:
             raise ShardLostError(
