@@ -17,7 +17,6 @@ from ray.exceptions import (
 )
 
 from rllib_per_acc.replay_part import PartStatus
-from rllib_per_acc.shards.placement import PLACEMENT_TIMEOUT_S
 from rllib_per_acc.shards.shard import Reply
 
 logger = logging.getLogger(__name__)
@@ -107,7 +106,7 @@ class ShardConnection:
         """Whether the shard can be called; does not wait."""
         return self.wait_until_up(0)
 
-    def wait_until_up(self, timeout_s: float = PLACEMENT_TIMEOUT_S) -> bool:
+    def wait_until_up(self, timeout_s: float) -> bool:
         """Waits for the shard to start; whether it did in time.
 
         Raises:
