@@ -17,7 +17,6 @@ from ray.exceptions import (
 )
 
 from rllib_per_acc.replay_part import PartStatus
-from rllib_per_acc.shards.placement import PLACEMENT_TIMEOUT_S
 from rllib_per_acc.shards.shard import Reply
 
 logger = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ logger = logging.getLogger(__name__)
 MAX_CALLS_IN_FLIGHT = 16
 """How many adds and updates a client sends to a shard before it waits for the oldest."""
 
-CALL_TIMEOUT_S = 300.0
+CALL_TIMEOUT_S = 120.0
 """How long to wait for a reply of a shard that is not known to be dead."""
 
 _GONE = (RayActorError, ObjectLostError, NodeDiedError, ActorUnschedulableError)
@@ -107,7 +106,7 @@ class ShardConnection:
         """Whether the shard can be called; does not wait."""
         return self.wait_until_up(0)
 
-    def wait_until_up(self, timeout_s: float = PLACEMENT_TIMEOUT_S) -> bool:
+    def wait_until_up(self, timeout_s: float) -> bool:
         """Waits for the shard to start; whether it did in time.
 
         Raises:
@@ -142,7 +141,7 @@ class ShardConnection:
         reference = self.actor.call.remote(method, *arguments)
         return Call(self._number, method, reference, size)
 
-    def answer(self, call: Call, timeout_s: float = CALL_TIMEOUT_S) -> Reply:
+    def answer(self, call: Call) -> Reply:
         """Waits for the reply to a call, and to those sent before it, whose errors come first.
 
         Raises:
@@ -155,7 +154,7 @@ class ShardConnection:
         before = []
         while self._sent and self._sent[0].number < call.number:
             before.append(self._sent.popleft())
-        return self._wait([*before, call], timeout_s)
+        return self._wait([*before, call])
 
     def send(self, method: str, *arguments: Any, size: int) -> None:
         """Makes a call that is not waited for; see `make_room`."""
@@ -178,14 +177,14 @@ class ShardConnection:
         """Whether `answer` would not have to wait; does not wait."""
         return bool(ray.wait([call.reference], timeout=0, fetch_local=False)[0])
 
-    def _wait(self, calls: list[Call], timeout_s: float = CALL_TIMEOUT_S) -> Reply:
+    def _wait(self, calls: list[Call]) -> Reply:
         try:
-            replies = ray.get([call.reference for call in calls], timeout=timeout_s)
+            replies = ray.get([call.reference for call in calls], timeout=CALL_TIMEOUT_S)
         except _GONE as error:
             raise self._lose([*calls, *self._sent], error) from error
         except GetTimeoutError as error:
             raise TimeoutError(
-                f"{self} has not answered {calls[-1].method!r} within {timeout_s:g} s "
+                f"{self} has not answered {calls[-1].method!r} within {CALL_TIMEOUT_S:g} s "
                 f"({len(self._sent)} more calls are waiting)"
             ) from error
         for call, reply in zip(calls, replies, strict=True):
@@ -211,7 +210,9 @@ class ShardConnection:
         self.lost_steps += lost
         loss = (self._boot, self.status) if self._owner else ()
         self._hello = self.actor.hello.remote(*loss)
-        self.loss = f"{self} was lost with {lost} steps: {cause or 'it died and was started again'}"
+        # Ray's own messages go on for pages; the whole is the cause of the error.
+        why = str(cause).partition("\n")[0][:300] if cause else "it was started again meanwhile"
+        self.loss = f"{self} was lost with {lost} steps: {why}"
         logger.warning("%s", self.loss)
         for _, fate in fates:
             if not isinstance(fate, (Reply, *_GONE)):

@@ -31,7 +31,7 @@ def start_shard(
         shard_class: `ReplayShard` or a class derived from it.
 
     Raises:
-        ShardPlacementError: If Tune says at once that the trial has no room for it.
+        ShardPlacementError: If Ray says at once that there is no room for it.
     """
     actor_class = ray.remote(shard_class).options(
         num_cpus=shard_options.num_cpus_per_shard,
@@ -40,11 +40,10 @@ def start_shard(
         max_restarts=-1 if shard_options.restart_failed_shards else 0,
         **_strategy(shard_options),
     )
+    options = options | {"device": shard_options.device(options["device"])}
     try:
-        return actor_class.remote(
-            capacity, options | {"device": shard_options.device(options["device"])}
-        )
-    except RuntimeError as error:
+        return actor_class.remote(capacity, options)
+    except (RuntimeError, ValueError) as error:  # there is no bundle that is large enough
         raise ShardPlacementError(f"{error}\n{asked_and_there(shard_options)}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -63,19 +64,26 @@ class ShardGroup:
         """
         up = [c.index for c in self.connections if c.is_up()]
         for i, connection in enumerate(self.connections):
+            if connection.num_losses and not self._restarts:
+                raise ShardLostError(f"{connection.loss} (restart_failed_shards is false)")
             if connection.num_losses != self._losses_seen[i]:
                 self._losses_seen[i] = connection.num_losses
                 self.routes.forget(i)
                 self.is_recovering = True
-                if not self._restarts:
-                    raise ShardLostError(f"{connection.loss} (restart_failed_shards is false)")
-        up = up or [c.index for c in self.connections if c.wait_until_up()]
+        up = up or self.wait_for_all()
         if not up:
             raise ShardLostError(
                 f"none of {len(self)} replay shards could be started again within "
                 f"{PLACEMENT_TIMEOUT_S:g} s; the last loss: {self.connections[-1].loss}"
             )
         return up
+
+    def wait_for_all(self) -> list[int]:
+        """The shards that are up when all are, or else when they have had time to start."""
+        end = time.monotonic() + PLACEMENT_TIMEOUT_S
+        return [
+            c.index for c in self.connections if c.wait_until_up(max(end - time.monotonic(), 0))
+        ]
 
     def outlive(self, operation: Callable[[list[int]], T]) -> T:
         """Calls `operation` with the shards that are up, and again when one was lost meanwhile.

@@ -116,10 +116,10 @@ class ShardedReplay:
             raise
 
     def _wait_for_start(self) -> None:
-        late = [c.index for c in self._group.connections if not c.wait_until_up()]
+        late = len(self._group) - len(self._group.wait_for_all())
         if late:
             raise ShardPlacementError(
-                f"Of {len(self._group)} replay shards {len(late)} were not placed and started "
+                f"Of {len(self._group)} replay shards {late} were not placed and started "
                 f"within {PLACEMENT_TIMEOUT_S:g} s. {asked_and_there(self._shard_options)}"
             )
 
@@ -315,9 +315,8 @@ class ShardedReplay:
             )
         states = state.get("shards", [state])
         self._draws.clear()
-        for connection in self._group.connections:
-            if not connection.wait_until_up():
-                raise ShardLostError(f"{connection} is not up, expected all of them to be restored")
+        if len(up := self._group.wait_for_all()) < len(self._group):
+            raise ShardLostError(f"of {len(self._group)} replay shards only {up} are up")
         restore_shards(self._group, self._given_options, states)
         if len(states) > 1:
             self._draws.restore(state["draws"])

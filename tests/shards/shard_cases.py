@@ -88,3 +88,23 @@ class FailingShard(ReplayShard):
         if any(chunk.episode_id == "e13" for chunk in chunks):
             raise OSError("no room for e13")
         super().add(chunks, weight)
+
+
+class ShowingShard(ReplayShard):
+    """Tells which arrays it holds."""
+
+    def arrays_held(self):
+        columns = self._replay._store.columns
+        leaves = [
+            columns.observations.leaves[0],
+            columns.actions.leaves[0],
+            *columns.rewards.leaves,
+        ]
+        leaves += [leaf for column in columns.extras.values() for leaf in column.leaves]
+        for info in columns.infos.leaves[0]:
+            if info:
+                leaves += [info["image"], *info["list"]]
+        return {
+            "writeable": sum(leaf.flags.writeable for leaf in leaves),
+            "read-only": sum(not leaf.flags.writeable for leaf in leaves),
+        }
