@@ -168,8 +168,8 @@ def test_replay_buffer_config_holds_what_the_user_wrote_and_nothing_else() -> No
 
 
 def test_an_unknown_key_names_the_nearest() -> None:
-    with pytest.raises(TypeError, match=r"'capcity'.*'capacity'"):
-        enable(DQNConfig(), capcity=3)
+    with pytest.raises(TypeError, match=r"'kapacity'.*'capacity'"):
+        enable(DQNConfig(), kapacity=3)
     config = DQNConfig().training(replay_buffer_config={"num_shard": 0})
     with pytest.raises(TypeError, match=r"'num_shard'.*'num_shards'"):
         enable(config)
