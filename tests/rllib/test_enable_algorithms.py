@@ -90,7 +90,11 @@ def sweep(trainable: type, config: AlgorithmConfig, folder: pathlib.Path) -> tun
         trainable,
         param_space=config,
         run_config=tune.RunConfig(
-            stop={"training_iteration": 1}, storage_path=str(folder), verbose=0, log_to_file=True
+            stop={"training_iteration": 1},
+            storage_path=str(folder),
+            verbose=0,
+            log_to_file=True,
+            sync_config=tune.SyncConfig(sync_artifacts=True),
         ),
     )
     return tuner.fit()
