@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kept_levels.hpp"
 #include "node.hpp"
 
 namespace rpa {
@@ -23,7 +24,8 @@ inline std::int64_t descend_step(double left, double right, std::int64_t node, d
   return 2 * node + go_right;
 }
 
-// `Lanes` descents in flight hide each other's latencies.
+// `Lanes` descents in flight hide each other's latencies. Each step takes two levels, of which the
+// upper one is not kept; see kept_levels.hpp.
 template <int Lanes, class Node>
 inline void descend_lanes(const Node* nodes, std::int64_t padded, const double* masses,
                           std::int64_t* indices) {
@@ -33,11 +35,16 @@ inline void descend_lanes(const Node* nodes, std::int64_t padded, const double* 
   for (int lane = 0; lane < Lanes; ++lane) {
     node[lane] = 1;
     mass[lane] = masses[lane] >= total ? std::numeric_limits<double>::infinity() : masses[lane];
+    if (root_has_two(padded)) node[lane] = descend_step(nodes[2].sum, nodes[3].sum, 1, mass[lane]);
   }
-  for (std::int64_t width = 1; width < padded; width *= 2) {
+  for (std::int64_t width = first_width(padded); width < padded; width *= 4) {
     for (int lane = 0; lane < Lanes; ++lane) {
-      const Node* children = nodes + 2 * node[lane];
-      node[lane] = descend_step(children[0].sum, children[1].sum, node[lane], mass[lane]);
+      const Node* four = nodes + 4 * node[lane];
+      const double left = four[0].sum + four[1].sum;
+      const double right = four[2].sum + four[3].sum;
+      const std::int64_t child = descend_step(left, right, node[lane], mass[lane]);
+      const Node* pair = nodes + 2 * child;
+      node[lane] = descend_step(pair[0].sum, pair[1].sum, child, mass[lane]);
     }
   }
   for (int lane = 0; lane < Lanes; ++lane) indices[lane] = node[lane] - padded;

@@ -1,9 +1,8 @@
 // Descents of PairNode trees, many in flight, on vectors: the same leaves as descend.hpp gives.
 //
-// Two facts make it fast. A node's four grandchildren share one 64-byte line, and the sum of its
-// left child is, bit for bit, the sum of the left two: so two levels cost one cache miss. And the
-// test `right > 0` is left out: going right on `mass >= left` alone either takes the same steps or
-// enters an empty subtree, and then ends at an empty leaf, which the caller is told of.
+// A step takes two levels, see kept_levels.hpp. The test `right > 0` is left out: going right on
+// `mass >= left` alone either takes the same steps or enters an empty subtree, and then ends at an
+// empty leaf, which the caller is told of.
 //
 // To be included by one file per instruction set, compiled with its flags. Nothing here may have
 // external linkage or call an inline function of another header, or the linker could take this
@@ -16,13 +15,17 @@
 
 namespace {
 
+template <class V>
+void prefetch_four(const double* sums, typename V::Indices node) {
+  alignas(64) std::int64_t nodes[V::width];
+  V::store(nodes, node, 0);
+  for (std::int64_t i : nodes) __builtin_prefetch(sums + 8 * i, 0, 2);
+}
+
 // V is a vector of V::width descents: V::Reals, V::Indices and V::Mask, with the operations below.
-// Levels of up to 2^10 nodes stay in the nearest cache, where one load a level beats three for two.
 template <class V, int Groups>
 bool descend_block(const double* sums, int levels, const double* masses, std::int64_t* indices) {
-  constexpr int cached_levels = 10;
-  const int single_levels =
-      levels <= cached_levels ? levels : cached_levels + (levels - cached_levels) % 2;
+  constexpr int cached_levels = 12;
   typename V::Reals mass[Groups];
   typename V::Indices node[Groups];
   const typename V::Reals total = V::broadcast(sums[2]);
@@ -38,10 +41,8 @@ bool descend_block(const double* sums, int levels, const double* masses, std::in
     return right;
   };
   // The sum of node i is sums[2 * i].
-  for (int level = 0; level < single_levels; ++level) {
-    for (int g = 0; g < Groups; ++g) step(g, V::template gather<4>(sums, node[g]));
-  }
-  for (int level = single_levels; level < levels; level += 2) {
+  for (int g = 0; levels % 2 == 1 && g < Groups; ++g) step(g, V::broadcast(sums[4]));
+  for (int level = levels % 2; level < levels; level += 2) {
     for (int g = 0; g < Groups; ++g) {
       const typename V::Indices start = node[g];
       const typename V::Reals first = V::template gather<8>(sums, start);
@@ -49,6 +50,8 @@ bool descend_block(const double* sums, int levels, const double* masses, std::in
       const typename V::Reals third = V::template gather<8>(sums + 4, start);
       const typename V::Mask right = step(g, V::add(first, second));
       step(g, V::select(right, third, first));
+      // The nearest cache has too few lines in flight; the next one is asked before it is.
+      if (level >= cached_levels && level + 2 < levels) prefetch_four<V>(sums, node[g]);
     }
   }
   bool found_empty = false;

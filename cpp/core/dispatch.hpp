@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
+#include "kept_levels.hpp"
 #include "update.hpp"
 
 namespace rpa {
@@ -23,33 +23,29 @@ struct UpdatePlan {
   std::int64_t swept;
 };
 
-// The plan for n >= 1 elements by a given algorithm.
-inline UpdatePlan plan_of(UpdateAlgorithm algorithm, std::int64_t n) {
-  std::int64_t swept = 1;
-  while (2 * swept <= n) swept *= 2;
-  return {algorithm, swept};
-}
-
 // The plan of the least cost for n >= 1 elements in a tree of `padded` leaves.
 inline UpdatePlan cheapest_plan(std::int64_t n, std::int64_t padded, const UpdateCosts& costs) {
   const auto elements = static_cast<double>(n);
-  const int levels = std::countr_zero(static_cast<std::uint64_t>(padded));
   const auto blocks = static_cast<double>((n + touched_block - 1) / touched_block);
   const double list = elements * costs.touched_node + blocks * costs.touched_level;
   // A level is swept if that costs less than a list of it.
-  int swept_levels = 0;
+  int listed = levels_above(padded) / 2;
+  std::int64_t swept = 0;
   double touched = 0.0;
-  for (double sweep = costs.swept_node; swept_levels < levels && sweep <= list; sweep *= 2.0) {
-    ++swept_levels;
+  for (std::int64_t width = first_width(padded); listed > 0; width *= 4) {
+    const double sweep = static_cast<double>(width) * costs.swept_node;
+    if (sweep > list) break;
     touched += sweep;
+    swept = width;
+    --listed;
   }
   // The leaves count as a level; to write those of a rebuild costs next to nothing.
-  touched += (levels + 1 - swept_levels) * list;
-  const double per_element = elements * (levels + 1) * costs.element_node;
-  const double rebuild = static_cast<double>(padded) * costs.swept_node;
+  touched += (listed + 1) * list;
+  const double per_element = elements * (levels_above(padded) / 2 + 1) * costs.element_node;
+  const double rebuild = static_cast<double>(padded) / 3.0 * costs.swept_node;
   if (per_element < std::min(touched, rebuild)) return {UpdateAlgorithm::per_element, 0};
   if (rebuild < touched) return {UpdateAlgorithm::rebuild, 0};
-  return {UpdateAlgorithm::touched, (std::int64_t{1} << swept_levels) >> 1};
+  return {UpdateAlgorithm::touched, swept};
 }
 
 }  // namespace rpa

@@ -6,6 +6,7 @@
 #include "cost_table.hpp"
 #include "descend.hpp"
 #include "dispatch.hpp"
+#include "kept_levels.hpp"
 #include "update.hpp"
 
 namespace rpa {
@@ -26,7 +27,7 @@ void Tree<Node>::update(const std::int64_t* indices, const double* values, std::
   if (n == 0) return;
   const UpdatePlan plan = algorithm == UpdateAlgorithm::automatic
                               ? cheapest_plan(n, padded_, cost_table().update)
-                              : plan_of(algorithm, n);
+                              : UpdatePlan{algorithm, n};
   Node* nodes = nodes_.data();
   switch (plan.algorithm) {
     case UpdateAlgorithm::rebuild:
@@ -57,8 +58,8 @@ Node Tree<Node>::reduce(std::int64_t start, std::int64_t end) const {
   std::int64_t first = padded_ + start;
   std::int64_t last = padded_ + (end == capacity_ ? padded_ : end);
   for (; first < last; first /= 2, last /= 2) {
-    if (first % 2 == 1) result = combine(result, nodes[first++]);
-    if (last % 2 == 1) result = combine(result, nodes[--last]);
+    if (first % 2 == 1) result = combine(result, node_at(nodes, padded_, first++));
+    if (last % 2 == 1) result = combine(result, node_at(nodes, padded_, --last));
   }
   return result;
 }
@@ -80,13 +81,19 @@ void Tree<Node>::assign(const double* values, std::int64_t n) {
   Node* leaves = nodes_.data() + padded_;
   for (std::int64_t j = 0; j < n; ++j) leaves[j] = make_leaf<Node>(values[j]);
   std::fill(leaves + n, leaves + capacity_, identity<Node>());
-  combine_levels(nodes_.data(), padded_ / 2);
+  combine_all(nodes_.data(), padded_);
 }
 
 template <class Node>
 void Tree<Node>::read_nodes(double* values) const {
-  const Node* nodes = nodes_.data();
-  for (std::int64_t i = 0; i < 2 * padded_; ++i) values[i] = leaf_value(nodes[i]);
+  for (std::int64_t i = 0; i < 2 * padded_; ++i) {
+    values[i] = leaf_value(node_at(nodes_.data(), padded_, i));
+  }
+}
+
+template <class Node>
+void Tree<Node>::read_pairs(Node* nodes) const {
+  for (std::int64_t i = 0; i < 2 * padded_; ++i) nodes[i] = node_at(nodes_.data(), padded_, i);
 }
 
 template class Tree<PairNode>;

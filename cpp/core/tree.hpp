@@ -60,7 +60,7 @@ class Tree {
   void read_nodes(double* values) const;
 
   // All 2 * padded() nodes in heap order.
-  void read_pairs(Node* nodes) const { std::copy_n(nodes_.data(), 2 * padded_, nodes); }
+  void read_pairs(Node* nodes) const;
 
  private:
   std::int64_t capacity_;

@@ -39,7 +39,7 @@ void paths_find_the_same_leaves() {
         nodes[padded + j] = rpa::make_leaf<PairNode>(oracle::random_mass(random));
       }
       nodes[padded] = rpa::make_leaf<PairNode>(1e-9);
-      rpa::combine_levels(nodes.data(), padded / 2);
+      rpa::combine_all(nodes.data(), padded);
       Values masses = oracle::lookups(nodes[1].sum, random);
       for (std::size_t n = 0; n <= masses.size(); ++n) {
         check_paths(nodes, padded, Values(masses.begin(), masses.begin() + n));

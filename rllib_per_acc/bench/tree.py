@@ -20,8 +20,8 @@ LEAVES = 1 << 21
 BATCHES = (8, 50, 512, 4096, 32768)
 _TIMES = "Times in microseconds, medians; ratios are medians over the repeats."
 _PLAIN_C = (
-    "Plain C: cpp/bench/baselines.cpp, one call for a batch, no checks, memory as malloc gives it. "
-    "Ours: PriorityTree from Python, checks included, one thread."
+    "Plain C: cpp/bench/baselines.cpp, one call for a batch, no checks, NumPy's memory (which asks "
+    "for huge pages, as ours does). Ours: PriorityTree from Python, checks included, one thread."
 )
 
 # Figures of the write-up that this tree follows: "Putting prioritized replay's segment tree on a
