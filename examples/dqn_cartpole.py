@@ -168,7 +168,7 @@ def main() -> int:
     """Trains, sums up, and returns the exit code."""
     args = parse_arguments()
     started = time.perf_counter()
-    print("Importing RLlib and starting Ray (up to half a minute) ...", flush=True)
+    print("Importing RLlib and starting Ray (up to a minute) ...", flush=True)
     import ray
     import ray.rllib
 
