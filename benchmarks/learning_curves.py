@@ -87,8 +87,8 @@ def sac_pendulum(buffer: dict[str, Any]) -> AlgorithmConfig:
 
 
 TASKS = {
-    "DQN, CartPole-v1": (dqn_cartpole, 10_000, 500),
-    "SAC, Pendulum-v1": (sac_pendulum, 5_000, 200),
+    "DQN, CartPole-v1": (dqn_cartpole, 8_000, 500),
+    "SAC, Pendulum-v1": (sac_pendulum, 4_000, 200),
 }
 """By name the config, the env steps to train for, and the steps between two points."""
 
