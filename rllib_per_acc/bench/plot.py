@@ -37,7 +37,7 @@ def draw_crossover(path: pathlib.Path, tables: Sequence[Table]) -> None:
     axes.set(xscale="log", yscale="log", xlabel="leaves updated by one call", ylabel="microseconds")
     axes.grid(which="major", alpha=0.3)
     axes.legend()
-    axes.set_title(f"Update of a tree of 2^21 leaves, sum and min\n{_on()}", fontsize=10)
+    axes.set_title(f"{table.title}\n{_on()}", fontsize=10)
     figure.tight_layout()
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -73,10 +73,12 @@ def print_table(table: Table) -> None:
         shown.add_column(column, justify="left" if at == 0 else "right")
     for row in table.rows:
         shown.add_row(*map(_text, row))
-    console = Console()
+    terminal = Console()
+    # Into a file or a pipe nothing is cut.
+    console = terminal if terminal.is_terminal else Console(width=160)
     console.print(shown)
     for note in table.notes:
-        console.print(note, highlight=False)
+        console.print(note, markup=False, highlight=False)
 
 
 def _text(cell: Cell) -> str:

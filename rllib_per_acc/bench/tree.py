@@ -16,8 +16,9 @@ from rllib_per_acc.bench.report import Settings, Table
 from rllib_per_acc.bench.timing import Timing, interleaved
 from rllib_per_acc.segment_tree import PriorityTree
 
-LEAVES = 1 << 21
+LEAVES = 1 << 21  # a power of two
 BATCHES = (8, 50, 512, 4096, 32768)
+_SIZE = f"2^{LEAVES.bit_length() - 1}"
 _TIMES = "Times in microseconds, medians; ratios are medians over the repeats."
 _PLAIN_C = (
     "Plain C: cpp/bench/baselines.cpp, one call for a batch, no checks, NumPy's memory (which asks "
@@ -76,11 +77,12 @@ class _Bench:
 
 def run(settings: Settings) -> list[Table]:
     """The tables of the tree; those that the goals of this package are about come first."""
-    settings.progress("tree: making trees of 2^21 leaves")
+    settings.progress("tree: making trees")
     bench = _Bench(settings)
     return [
         _against_plain_c(bench),
         _against_peers(bench),
+        _calls(bench),
         _post_find(bench),
         _post_update(bench),
         *tree_algorithms.run(settings, bench.plain_c, bench.ours, bench.rng),
@@ -104,7 +106,7 @@ def _against_plain_c(bench: _Bench) -> Table:
         rows.append([k, *row])
     return Table(
         name="tree.plain_c",
-        title="Batches on a tree of 2^21 leaves, sum and min, against plain C",
+        title=f"Batches on a tree of {_SIZE} leaves, sum and min, against plain C",
         columns=(
             "batch",
             "find: plain C",
@@ -139,7 +141,7 @@ def _against_peers(bench: _Bench) -> Table:
         rows.append([name, *row])
     return Table(
         name="tree.peers",
-        title=f"Batches of {k} on a tree of 2^21 leaves against other libraries",
+        title=f"Batches of {k} on a tree of {_SIZE} leaves against other libraries",
         columns=("library", "update", "ours faster by", "find", "ours faster by"),
         rows=rows,
         notes=(
@@ -147,6 +149,31 @@ def _against_peers(bench: _Bench) -> Table:
             "RLlib takes one element at a time; the others take batches.",
             *(f"Not compared: {name} ({reason})." for name, reason in missing.items()),
         ),
+    )
+
+
+def _calls(bench: _Bench) -> Table:
+    """What a call costs beside its work: all of the time, on a tree where there is no work."""
+    bench.settings.progress("tree: single calls")
+    tree = PriorityTree(2, device="cpu")
+    tree.update(0, 1.0)
+    index, mass = np.array([0]), np.array([0.5])
+    times = interleaved(
+        {
+            "update, arrays of 1": lambda _: tree.update(index, mass),
+            "update, scalars": lambda _: tree.update(0, 1.0),
+            "find_prefixsum, array of 1": lambda _: tree.find_prefixsum(mass),
+            "find_prefixsum, scalar": lambda _: tree.find_prefixsum(0.5),
+        },
+        lambda: None,
+        repeats=200,
+        seconds=2.0,
+    )
+    return Table(
+        name="tree.calls",
+        title="Single calls on a tree of 2 leaves, in microseconds: overhead and nothing else",
+        columns=("call", "time"),
+        rows=[(name, _microseconds(timing)) for name, timing in times.items()],
     )
 
 
@@ -183,7 +210,7 @@ def _post_find(bench: _Bench) -> Table:
     ]
     return Table(
         name="tree.post_find",
-        title="512 descents of a tree of 2^21 leaves, beside the write-up's figures",
+        title=f"512 descents of a tree of {_SIZE} leaves, beside the write-up's figures",
         columns=("way", "here", "faster by", "write-up", "faster by"),
         rows=rows,
         notes=(_TIMES, "The write-up: Apple silicon, the same batch in every repeat."),
@@ -206,7 +233,7 @@ def _post_update(bench: _Bench) -> Table:
         rows.append([k, *map(_microseconds, times.values()), *there])
     return Table(
         name="tree.post_update",
-        title="Updates of k of 2^21 leaves, beside the write-up's figures",
+        title=f"Updates of k of {_SIZE} leaves, beside the write-up's figures",
         columns=(
             "k",
             "pure Python",

@@ -13,6 +13,8 @@ from rllib_per_acc.bench.report import Settings, Table
 from rllib_per_acc.bench.timing import interleaved
 from rllib_per_acc.segment_tree import PriorityTree
 
+# Leaves, as exponents of two.
+TREES, QUICK_TREES = (10, 16, 21, 24), (10, 16, 21)
 ALGORITHMS = ("per_element", "touched", "rebuild")
 
 
@@ -39,8 +41,8 @@ def _crossover(
         "plain C, rebuild": plain_c.rebuild,
     }
     rows: list[list[Any]] = []
-    exponents = range(0, 22, 3) if settings.quick else range(22)
-    for exponent in exponents:
+    most = ours.capacity.bit_length() - 1
+    for exponent in range(0, most + 1, 3 if settings.quick else 1):
         k = 1 << exponent
         settings.progress(f"tree: crossover, updates of {k:,}")
         times = interleaved(
@@ -52,7 +54,7 @@ def _crossover(
         rows.append([k, *(timing.median * 1e6 for timing in times.values())])
     return Table(
         name="tree.crossover",
-        title="Update time over the size of the batch, 2^21 leaves, microseconds",
+        title=f"Update time over the size of the batch, 2^{most} leaves, microseconds",
         columns=("k", *contenders),
         rows=rows,
     )
@@ -65,7 +67,7 @@ def _by(tree: Any, algorithm: str) -> Any:
 def _dispatch(settings: Settings, rng: np.random.Generator) -> Table:
     """For each size of tree the batch at which the choice is furthest from the best."""
     rows = []
-    for exponent in (10, 16, 21) if settings.quick else (10, 16, 21, 24):
+    for exponent in QUICK_TREES if settings.quick else TREES:
         n = 1 << exponent
         tree = _core.PriorityTree(n)
         tree.assign(rng.random(n))

@@ -1,0 +1,90 @@
+"""`python -m rllib_per_acc`: small runs of everything it prints and writes."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from rllib_per_acc import doctor
+from rllib_per_acc.bench import peers, tree, tree_algorithms
+
+typer = pytest.importorskip("typer")
+from typer.testing import CliRunner  # noqa: E402
+
+from rllib_per_acc.__main__ import app  # noqa: E402
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "LEAVES", 1 << 8)
+    monkeypatch.setattr(tree, "BATCHES", (8, 512))
+    monkeypatch.setattr(tree, "_POST_UPDATE", {8: tree._POST_UPDATE[8]})
+    monkeypatch.setattr(tree_algorithms, "QUICK_TREES", (3, 8))
+    # Others are slow to import; test_tree_baselines.py has them.
+    monkeypatch.setattr(peers, "PEERS", {"RLlib": peers.RLlibTree})
+
+
+@pytest.mark.usefixtures("small")
+def test_bench_tree_prints_writes_and_draws(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("matplotlib")
+    report, picture = tmp_path / "report.json", tmp_path / "picture.png"
+    arguments = ["bench", "tree", "--quick", "--json", str(report), "--plot", str(picture)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    written = json.loads(report.read_text())
+    assert written["machine"]["cores"] >= 1
+    assert written["build"]["descents"]["in_use"]
+    names = [table["name"] for table in written["tables"]]
+    assert names == [
+        "tree.plain_c", "tree.peers", "tree.calls", "tree.post_find", "tree.post_update",
+        "tree.crossover", "tree.dispatch",
+    ]  # fmt: skip
+    for table in written["tables"]:
+        assert table["title"] in " ".join(result.output.split())
+        assert all(len(row) == len(table["columns"]) for row in table["rows"])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unknown_section_is_refused() -> None:
+    result = CliRunner().invoke(app, ["bench", "trees"])
+    assert result.exit_code == 2
+    assert "'trees': expected some of tree" in " ".join(result.output.split())
+
+
+def test_a_plot_without_the_tree_is_refused(tmp_path: pathlib.Path) -> None:
+    result = CliRunner().invoke(app, ["bench", "buffer", "--plot", str(tmp_path / "a.png")])
+    assert result.exit_code == 2
+
+
+def test_the_doctor_finds_a_working_tree() -> None:
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 0, result.output
+    assert "works  tree on the CPU" in result.output
+
+
+def test_the_doctor_fails_where_something_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = doctor.Finding("Ray", "broken", "1.0", "Install another.")
+    monkeypatch.setattr(doctor, "examine", lambda: [broken])
+    assert doctor.main() == 1
+    assert capsys.readouterr().out == "broken  Ray: 1.0\n        -> Install another.\n"
+
+
+def test_the_doctor_needs_no_optional_package() -> None:
+    hide = "import sys; sys.modules['typer'] = None; sys.argv = ['rllib_per_acc', {}]"
+    run = "import runpy; runpy.run_module('rllib_per_acc', run_name='__main__', alter_sys=False)"
+
+    def python(argument: str) -> Any:
+        code = f"{hide.format(repr(argument))}; {run}"
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        )
+
+    assert "works  tree on the CPU" in python("doctor").stdout
+    without = python("bench")
+    assert without.returncode == 1
+    assert "pip install 'rllib-per-acc[bench]'" in without.stderr
