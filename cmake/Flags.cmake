@@ -1,7 +1,11 @@
 # Flags of every target. Contraction to fused multiply-add would change bits between compilers and
 # machines; the pragmas of the OpenACC backend are comments to the host compiler.
 add_library(rpa_flags INTERFACE)
-target_compile_options(rpa_flags INTERFACE -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "NVHPC")
+  target_compile_options(rpa_flags INTERFACE -Mnofma)  # not tried, see nvhpc.cmake
+else()
+  target_compile_options(rpa_flags INTERFACE -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas)
+endif()
 if(RLLIB_PER_ACC_SANITIZE)
   set(sanitize -fsanitize=${RLLIB_PER_ACC_SANITIZE} -fno-sanitize-recover=all
       -fno-omit-frame-pointer)
