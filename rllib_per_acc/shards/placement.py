@@ -53,7 +53,10 @@ def _strategy(shard_options: ShardOptions) -> dict[str, Any]:
     if shard_options.shard_placement == "spread":
         return {"scheduling_strategy": "SPREAD"}
     node = ray.get_runtime_context().get_node_id()
-    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
+    # Whoever asks for nothing fits everywhere, and yet Ray 2.60 under load sometimes takes the node
+    # for gone and gives up at once (ActorUnschedulableError); a soft wish it keeps and waits.
+    soft = not shard_options.resources()
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=soft)}
 
 
 def asked_and_there(shard_options: ShardOptions) -> str:
