@@ -25,13 +25,20 @@ def as_leaf(values: Any, what: str, length: int) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError:  # ragged: every item is kept as an object
-        array = np.empty(len(values), object)
-        array[:] = values
+        array = _as_objects(values)
     if array.dtype.kind not in STORED_KINDS:
         array = array.astype(object)
     if array.ndim == 0 or len(array) != length:
         got = "a scalar" if array.ndim == 0 else f"{len(array)} items"
         raise ValueError(f"{what}: got {got}, expected {length} items")
+    return array
+
+
+def _as_objects(values: Any) -> np.ndarray:
+    """Every item of `values` as an object, also where they have one shape."""
+    array = np.empty(len(values), object)
+    for i, value in enumerate(values):
+        array[i] = value
     return array
 
 
@@ -87,10 +94,17 @@ class Column:
             ValueError: If nesting, length or item shape differ from what the column holds.
         """
         layout = self.layout if self.leaves else layout_of(structs[0])
+        given = [flatten(struct, layout, self.name) for struct in structs]
         pieces = [
-            [as_leaf(leaf, self.name, length) for leaf in flatten(struct, layout, self.name)]
-            for struct, length in zip(structs, lengths, strict=True)
+            [as_leaf(leaf, self.name, length) for leaf in leaves]
+            for leaves, length in zip(given, lengths, strict=True)
         ]
+        known = [self.leaves, *pieces] if self.leaves else pieces
+        for i, of_leaf in enumerate(zip(*known, strict=True)):
+            if any(leaf.dtype == object and leaf.ndim == 1 for leaf in of_leaf):
+                for leaves, piece in zip(given, pieces, strict=True):
+                    if piece[i].ndim > 1:  # items of various shapes that here have one
+                        piece[i] = _as_objects(leaves[i])
         for leaf, expected in zip(zip(*pieces, strict=True), self.leaves or pieces[0], strict=True):
             for piece in leaf:
                 if piece.shape[1:] != expected.shape[1:]:

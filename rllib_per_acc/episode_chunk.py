@@ -6,6 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from rllib_per_acc.replay_options import int_from
+
+_LATEST = np.iinfo(np.int32).max
+
 
 @dataclass(slots=True)
 class EpisodeChunk:
@@ -35,3 +41,17 @@ class EpisodeChunk:
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    def check(self) -> None:
+        """Checks what has the same form in every chunk.
+
+        Raises:
+            TypeError: If a flag is not a bool, or `t_started` is not an integer.
+            ValueError: If `t_started` does not fit into int32.
+        """
+        for name in ("terminated", "truncated"):
+            flag = getattr(self, name)
+            if not isinstance(flag, bool | np.bool_):
+                raise TypeError(f"{name}: got {flag!r:.80}, expected a bool")
+        if int_from(-_LATEST, "t_started", self.t_started) > _LATEST:
+            raise ValueError(f"t_started: got {self.t_started}, expected at most {_LATEST}")

@@ -88,8 +88,11 @@ class PrioritizedReplay:
         Raises:
             TypeError, ValueError: If chunks or weights do not fit; nothing is changed.
         """
-        given = sum(map(len, chunks))
-        first = None if weight is None else checked_weight(weight, given)
+        chunks = list(chunks)
+        first = None
+        if weight is not None:
+            first = checked_weight(weight, sum(map(len, chunks)))
+            self._sampler.check("weight", first)
         added = self._store.add(chunks)
         if first is None:
             priorities = np.full(len(added.rows), self.max_priority)
@@ -141,7 +144,7 @@ class PrioritizedReplay:
         exponent = beta_at(self.options.beta if beta is None else beta, self.lifetimes.steps_added)
         if not self._store.num_steps:
             raise NothingToSampleError(EMPTY)
-        shorten = (incomplete_n_step or self.options.incomplete_n_step) == "shorten"
+        shorten = self.options.shortens(incomplete_n_step)
         drawn, steps, resampled = draw(
             self._store, self._sampler, self.rng, num_items, (low, high), shorten
         )
@@ -169,6 +172,7 @@ class PrioritizedReplay:
         if handle.incarnation != self.incarnation:
             self.num_stale_dropped += len(handle.rows)
             return
+        self._sampler.check("priorities", priorities)
         live = self._store.pool.generation.take(handle.rows) == handle.generations
         if live.all():
             self._sampler.update(handle.rows, priorities)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from numbers import Real
 from typing import Any, Literal, get_args, get_type_hints
@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_type_hints
 import numpy as np
 
 NStep = int | tuple[int, int]
+_LONGEST = np.iinfo(np.int32).max
 BetaSchedule = float | Sequence[tuple[float, float]]
 
 
@@ -59,6 +60,16 @@ class ReplayOptions:
             non_negative_int("seed", self.seed)
         positive_int("metrics_window", self.metrics_window)
 
+    def shortens(self, incomplete_n_step: str | None) -> bool:
+        """Whether transitions may be cut short, with `incomplete_n_step` unless it is None.
+
+        Raises:
+            ValueError: If it is unknown.
+        """
+        if incomplete_n_step is None:
+            return self.incomplete_n_step == "shorten"
+        return replace(self, incomplete_n_step=incomplete_n_step).incomplete_n_step == "shorten"  # type: ignore[arg-type]
+
 
 def int_from(least: int, name: str, value: Any) -> int:
     """`value` as an int >= `least`.
@@ -93,7 +104,10 @@ def non_negative(name: str, value: Any) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}: got {value!r}, expected a number >= 0")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name}: got {value}, expected a finite number >= 0")
     return number
@@ -104,16 +118,15 @@ def n_step_range(n_step: Any) -> tuple[int, int]:
 
     Raises:
         TypeError: If `n_step` is neither an integer nor a pair of them.
-        ValueError: If one is below 1, or the pair is not in order.
+        ValueError: If one is below 1 or above int32, or the pair is not in order.
     """
     if not isinstance(n_step, tuple | list):
-        n = positive_int("n_step", n_step)
-        return n, n
+        n_step = (n_step, n_step)
     if len(n_step) != 2:
         raise ValueError(f"n_step: got {n_step}, expected an integer or a pair (low, high)")
     low, high = (positive_int("n_step", n) for n in n_step)
-    if low > high:
-        raise ValueError(f"n_step: got {n_step}, expected low <= high")
+    if not low <= high <= _LONGEST:
+        raise ValueError(f"n_step: got {n_step}, expected low <= high <= {_LONGEST}")
     return low, high
 
 

@@ -23,6 +23,8 @@ PRIORITY_FLOOR = 1e-12
 """The least priority, as in RLlib's `PrioritizedEpisodeReplayBuffer.update_priorities`."""
 
 _SMALLEST_MASS = float(np.finfo(np.float64).tiny)
+_LARGEST_MASS = float(np.finfo(np.float64).max) / 2**32
+"""Sums stay finite however many rows there are: row numbers are int32."""
 
 
 def checked_weight(weight: Any, length: int) -> Floats:
@@ -88,9 +90,12 @@ def importance_weights(
         beta: The exponent.
     """
     weights = power(masses / total * size, -beta)
-    highest = weights.max() if least is None else (least / total * size) ** -beta
-    weights /= highest
-    return weights
+    highest = weights.max() if least is None else power(least / total * size, -beta)
+    if np.isfinite(highest):
+        weights /= highest
+        return weights
+    # The power of the least probability leaves the range of float64, but that of ratios does not.
+    return power((masses.min() if least is None else least) / masses, beta)
 
 
 class PrioritySampler:
@@ -146,6 +151,21 @@ class PrioritySampler:
         highest = -self._negated.min()
         return highest if highest > 0.0 else 1.0
 
+    def check(self, name: str, priorities: Floats) -> None:
+        """Checks that no mass of these priorities is too large.
+
+        Raises:
+            ValueError: If one is; `name` says whose.
+        """
+        if not len(priorities):
+            return
+        highest = max(float(priorities.max()), PRIORITY_FLOOR)
+        if power(highest, self.alpha) > _LARGEST_MASS:
+            raise ValueError(
+                f"{name}: got {highest} at position {priorities.argmax()}, expected at most "
+                f"{_LARGEST_MASS:.3g} as the {self.alpha}-th power (alpha): sums must stay finite"
+            )
+
     def masses_of(self, priorities: Floats) -> Floats:
         """`max(priority, PRIORITY_FLOOR) ** alpha`, never 0."""
         masses = power(np.maximum(priorities, PRIORITY_FLOOR), self.alpha)
@@ -161,7 +181,8 @@ class PrioritySampler:
         both = np.concatenate([freed, rows])
         self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
         if self._negated is not None:
-            self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -priorities])
+            floored = np.maximum(priorities, PRIORITY_FLOOR)
+            self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -floored])
 
     def replace_masses(self, freed: Rows, rows: Rows, masses: Floats) -> None:
         """As `replace`, with masses that were those of rows elsewhere."""
@@ -222,6 +243,7 @@ class PrioritySampler:
         self.lifetime_max_priority = non_negative(
             "lifetime_max_priority", description["lifetime_max_priority"]
         )
+        self.check("lifetime_max_priority", np.array([self.lifetime_max_priority]))
         self.num_lifted = non_negative_int("num_lifted", description["num_lifted"])
         masses, priorities = arrays.pop("masses"), arrays.pop("priorities", None)
         if alpha != self.alpha or (priorities is None and self._negated is not None):
@@ -230,7 +252,10 @@ class PrioritySampler:
                 priorities = np.full(len(masses), -np.inf)
                 priorities[stored] = power(masses[stored], 1.0 / alpha if alpha else 0.0)
             if alpha != self.alpha:
+                self.check("priorities", priorities[stored])
                 masses[stored] = self.masses_of(priorities[stored])
+        if len(masses) and masses.max() > _LARGEST_MASS:
+            raise ValueError(f"masses: got {masses.max()}, expected at most {_LARGEST_MASS:.3g}")
         self.reserve(max(len(masses), 1))
         if self._negated is not None and priorities is not None:
             for rows in _blocks(len(masses)):

@@ -114,11 +114,13 @@ class TransitionStore:
         `PrioritizedEpisodeReplayBuffer.add`).
 
         Raises:
+            TypeError: If a chunk's flags are not bools or its `t_started` is no integer.
             ValueError: If a chunk's lengths, nesting or shapes do not fit, or if it does not
-                continue its episode where that ended. Nothing is changed then.
+                continue its episode where that ended. Nothing is changed in either case.
         """
         new_steps: dict[str, int] = {}
         for chunk in chunks:
+            chunk.check()
             new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
         evicted = self.episodes.oldest_beyond(self.capacity, new_steps)
         dropped = set(evicted)
@@ -355,4 +357,7 @@ class TransitionStore:
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two items of an observation leaf are equal, NaNs included."""
-    return bool(np.all((a == b) | ((a != a) & (b != b))))
+    try:
+        return bool(np.all((a == b) | ((a != a) & (b != b))))
+    except ValueError:  # objects that are arrays of different shapes
+        return False

@@ -96,6 +96,9 @@ class RowGroup(SingleAgentEpisode):
             self._record.log(self._positions)
         return _received, (self.id_, {name: self._column(name) for name in self._columns})
 
+    def __copy__(self) -> RowGroup:
+        return self._piece(0, len(self))
+
     def __deepcopy__(self, memo: dict[int, Any]) -> RowGroup:
         return self._piece(0, len(self))
 
@@ -198,6 +201,6 @@ class RowGroup(SingleAgentEpisode):
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("observations", "actions", "rewards", "infos"):
+        if name in SingleAgentEpisode.__slots__:
             self._refuse(f"`{name}`")
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")

@@ -124,6 +124,9 @@ class OneStepEpisode(SingleAgentEpisode):
         self._record.log(range(self._position, self._position + 1))
         return _received, (_state_of(self),)
 
+    def __copy__(self) -> SingleAgentEpisode:
+        return _received(_state_of(self))
+
     def __deepcopy__(self, memo: dict[int, Any]) -> SingleAgentEpisode:
         return SingleAgentEpisode.from_state(self.get_state())
 

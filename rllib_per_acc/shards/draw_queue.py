@@ -143,7 +143,7 @@ class DrawQueue:
             options_.weight_normalization == "batch",
             GatherOptions(
                 request.gamma,
-                (request.incomplete_n_step or options_.incomplete_n_step) == "shorten",
+                options_.shortens(request.incomplete_n_step),
                 request.include_infos,
                 request.include_extra_model_outputs,
             ),

@@ -1,5 +1,6 @@
 """Row groups: many transitions that are one episode to RLlib's learner, and refuse all else."""
 
+import copy
 import itertools
 import pickle
 from collections import Counter
@@ -122,3 +123,20 @@ def test_one_step_episodes_as_arrays() -> None:
     plain = buffer.sample(num_items=6)
     assert not any(episode.is_numpy for episode in plain)
     assert len(read_rows(list(itertools.chain(sample, plain)))) == 12
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space", "_start_time", "actions"])
+def test_attributes_that_rows_of_many_episodes_do_not_have(name: str) -> None:
+    group = make_buffer().sample(num_items=20)[0]
+    with pytest.raises(ValueError, match='"sample_format": "episodes"'):
+        getattr(group, name)
+
+
+@pytest.mark.parametrize("sample_format", ["rows", "episodes"])
+def test_a_shallow_copy_is_not_sent_to_a_learner(sample_format: str) -> None:
+    buffer = make_buffer(sample_format=sample_format)
+    sample = buffer.sample(num_items=20)
+    copies = [copy.copy(episode) for episode in sample]
+    assert read_rows(copies) == read_rows(sample)
+    copy.copy(sample[0])
+    buffer.update_priorities(np.ones(20))
