@@ -47,15 +47,19 @@ def dqn_cartpole(buffer: dict[str, Any]) -> AlgorithmConfig:
         DQNConfig()
         .environment("CartPole-v1")
         .env_runners(num_envs_per_env_runner=8, rollout_fragment_length=4)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64], head_fcnet_hiddens=[64]))
+        .rl_module(
+            model_config=DefaultModelConfig(
+                fcnet_hiddens=[64], fcnet_activation="relu", head_fcnet_hiddens=[64]
+            )
+        )
         .training(
             lr=1e-3,
-            train_batch_size_per_learner=64,
-            training_intensity=16,
-            n_step=3,
-            target_network_update_freq=200,
-            epsilon=[(0, 1.0), (4_000, 0.02)],
-            num_steps_sampled_before_learning_starts=500,
+            train_batch_size_per_learner=128,
+            training_intensity=32,
+            tau=0.01,
+            target_network_update_freq=0,
+            epsilon=[(0, 1.0), (5_000, 0.02)],
+            num_steps_sampled_before_learning_starts=1_000,
             replay_buffer_config={"capacity": 20_000, "alpha": 0.6, "beta": 0.4, **buffer},
         )
     )
