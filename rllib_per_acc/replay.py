@@ -98,10 +98,7 @@ class PrioritizedReplay:
         self._sampler.reserve(self._store.pool.num_used)
         self._sampler.replace(added.freed, added.rows, priorities)
         self._activity.log_add(
-            episodes=added.counts.episodes_added,
-            steps=added.counts.steps_added,
-            evicted_episodes=added.counts.episodes_evicted,
-            evicted_steps=added.counts.steps_evicted,
+            added.counts,
             episodes_stored=self._store.num_episodes,
             steps_stored=self._store.num_steps,
         )
