@@ -44,7 +44,6 @@ class PrioritizedReplay:
 
     def __init__(self, capacity: int, **options: Any) -> None:
         self.options = ReplayOptions(**options)
-        self._given_options = options
         self._store = TransitionStore(capacity)
         self._sampler = PrioritySampler(
             self.options.alpha,
@@ -256,7 +255,7 @@ class PrioritizedReplay:
         Raises:
             ValueError: If they are not what `state_arrays` returned; the replay is unchanged.
         """
-        restored = PrioritizedReplay(self.capacity, **self._given_options)
+        restored = PrioritizedReplay(self.capacity, **asdict(self.options))
         try:
             check_rows(arrays)
             check_masses(arrays)
