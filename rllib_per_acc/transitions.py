@@ -157,7 +157,8 @@ class TransitionStore:
                         f"chunks: got steps of episode {id_!r} from t={chunk.t_started}, "
                         f"expected t={t}, where it left off"
                     )
-                if not all(_same(leaf[start], p) for leaf, p in zip(observations.leaves, previous)):  # noqa: B905
+                given = [leaf[start] for leaf in observations.leaves]
+                if not all(map(_same, given, previous)):
                     raise ValueError(
                         f"chunks: got steps of episode {id_!r} whose first observation is not the "
                         f"last one stored (t={t})"
