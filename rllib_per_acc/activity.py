@@ -60,23 +60,9 @@ class Activity:
         self.utilization: deque[float] = deque(maxlen=window)
         self.n_step: deque[float] = deque(maxlen=window)
 
-    def log_add(
-        self,
-        *,
-        episodes: int,
-        steps: int,
-        evicted_episodes: int,
-        evicted_steps: int,
-        episodes_stored: int,
-        steps_stored: int,
-    ) -> None:
-        """Notes one `add`: what came, what went, and what is stored after it."""
-        counts = self.counts
-        counts.num_adds += 1
-        counts.episodes_added += episodes
-        counts.steps_added += steps
-        counts.episodes_evicted += evicted_episodes
-        counts.steps_evicted += evicted_steps
+    def log_add(self, counts: Counts, *, episodes_stored: int, steps_stored: int) -> None:
+        """Notes one `add`: what came and went, and what is stored after it."""
+        self.counts += counts
         self.episodes_stored.append(episodes_stored)
         self.steps_stored.append(steps_stored)
 

@@ -111,10 +111,7 @@ def _gpu_problem() -> str:
 
 def _auto_problem() -> str:
     """Why ``"auto"`` does not choose a GPU, or ``""``."""
-    problem = _build_problem()
-    if problem:
-        return problem
-    if _in_ray_worker_without_gpu():
+    if not _build_problem() and _in_ray_worker_without_gpu():
         return "this process is a Ray worker to which Ray assigned no GPU (num_gpus=0)"
     return _gpu_problem()
 

@@ -7,7 +7,7 @@ import importlib.util
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,7 +37,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Looks at this installation and this machine; changes nothing."""
-    return [*_package(), *_gpu(), *_ray(), *_optional()]
+    info = build_info()
+    return [*_package(info), *_gpu(info), *_ray(), *_optional()]
 
 
 def main() -> int:
@@ -50,8 +51,7 @@ def main() -> int:
     return int(any(finding.state == "broken" for finding in findings))
 
 
-def _package() -> Iterator[Finding]:
-    info = build_info()
+def _package(info: dict[str, Any]) -> Iterator[Finding]:
     yield Finding(
         "rllib_per_acc", "works", f"{info['version']}, Python {platform.python_version()}, "
         f"compiled by {info['compilers']['host']} with {info['flags']['host']}",
@@ -67,8 +67,7 @@ def _package() -> Iterator[Finding]:
     )
 
 
-def _gpu() -> Iterator[Finding]:
-    info = build_info()
+def _gpu(info: dict[str, Any]) -> Iterator[Finding]:
     problem = info["problems"].get("gpu", "")
     if problem:
         yield Finding("tree on a GPU", "absent", problem)

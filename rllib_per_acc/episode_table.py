@@ -146,7 +146,8 @@ class EpisodeTable:
         """Takes what another table's `arrays` returned, checked, into this empty table."""
         names = ("episode_ids", "episode_t_started", "episode_flags", "episode_num_rows")
         all_rows, end = arrays["episode_rows"], 0
-        for id_, t_started, flag, num_rows in zip(*(arrays[n].tolist() for n in names)):  # noqa: B905
+        columns = (arrays[name].tolist() for name in names)
+        for id_, t_started, flag, num_rows in zip(*columns, strict=True):
             episode = self.start(id_, t_started)
             start, end = end, end + num_rows
             self.extend(

@@ -44,7 +44,6 @@ class PrioritizedReplay:
 
     def __init__(self, capacity: int, **options: Any) -> None:
         self.options = ReplayOptions(**options)
-        self._given_options = options
         self._store = TransitionStore(capacity)
         self._sampler = PrioritySampler(
             self.options.alpha,
@@ -101,10 +100,7 @@ class PrioritizedReplay:
         self._sampler.reserve(self._store.pool.num_used)
         self._sampler.replace(added.freed, added.rows, priorities)
         self._activity.log_add(
-            episodes=added.counts.episodes_added,
-            steps=added.counts.steps_added,
-            evicted_episodes=added.counts.episodes_evicted,
-            evicted_steps=added.counts.steps_evicted,
+            added.counts,
             episodes_stored=self._store.num_episodes,
             steps_stored=self._store.num_steps,
         )
@@ -263,7 +259,7 @@ class PrioritizedReplay:
         Raises:
             ValueError: If they are not what `state_arrays` returned; the replay is unchanged.
         """
-        restored = PrioritizedReplay(self.capacity, **self._given_options)
+        restored = PrioritizedReplay(self.capacity, **asdict(self.options))
         try:
             check_rows(arrays)
             check_masses(arrays)

@@ -33,7 +33,6 @@ PIECE_BYTES = 1 << 22
 """The largest piece of a file that is written or read at a time."""
 
 FILE_NAME = re.compile(r"[0-9a-f]{16}-\d+-[\w.-]{1,80}\.(npy|jsonl)")
-
 """What the files beside the manifest are called."""
 
 Piece = bytes | memoryview

@@ -48,12 +48,7 @@ class ReplayOptions:
     metrics_window: int = 100
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(ReplayOptions)
-        for f in fields(self):
-            choices, value = get_args(hints[f.name]), getattr(self, f.name)
-            if choices and isinstance(choices[0], str) and value not in choices:
-                expected = " or ".join(map(repr, choices))
-                raise ValueError(f"{f.name}: got {value!r}, expected {expected}")
+        check_choices(self)
         non_negative("alpha", self.alpha)
         beta_at(self.beta, 0)
         if self.seed is not None:
@@ -69,6 +64,20 @@ class ReplayOptions:
         if incomplete_n_step is None:
             return self.incomplete_n_step == "shorten"
         return replace(self, incomplete_n_step=incomplete_n_step).incomplete_n_step == "shorten"  # type: ignore[arg-type]
+
+
+def check_choices(options: Any) -> None:
+    """Checks the fields of a dataclass whose type is a `Literal` of strings.
+
+    Raises:
+        ValueError: If one has another value.
+    """
+    hints = get_type_hints(type(options))
+    for f in fields(options):
+        choices, value = get_args(hints[f.name]), getattr(options, f.name)
+        if choices and isinstance(choices[0], str) and value not in choices:
+            expected = " or ".join(map(repr, choices))
+            raise ValueError(f"{f.name}: got {value!r}, expected {expected}")
 
 
 def int_from(least: int, name: str, value: Any) -> int:

@@ -177,19 +177,17 @@ class PrioritySampler:
 
     def replace(self, freed: Rows, rows: Rows, priorities: Floats) -> None:
         """Takes out `freed` rows and gives `rows` their first priorities, in one update."""
-        masses = self.masses_of(priorities)
-        both = np.concatenate([freed, rows])
-        self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
-        if self._negated is not None:
-            floored = np.maximum(priorities, PRIORITY_FLOOR)
-            self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -floored])
+        floored = np.maximum(priorities, PRIORITY_FLOOR)
+        self._replace(freed, rows, self.masses_of(priorities), floored)
 
     def replace_masses(self, freed: Rows, rows: Rows, masses: Floats) -> None:
         """As `replace`, with masses that were those of rows elsewhere."""
+        self._replace(freed, rows, masses, _priorities_of(masses, self.alpha))
+
+    def _replace(self, freed: Rows, rows: Rows, masses: Floats, priorities: Floats) -> None:
         both = np.concatenate([freed, rows])
         self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
         if self._negated is not None:
-            priorities = power(masses, 1.0 / self.alpha if self.alpha else 0.0)
             self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -priorities])
 
     def update(self, rows: Rows, priorities: Floats) -> None:
@@ -250,7 +248,7 @@ class PrioritySampler:
             stored = np.flatnonzero(masses)
             if priorities is None:
                 priorities = np.full(len(masses), -np.inf)
-                priorities[stored] = power(masses[stored], 1.0 / alpha if alpha else 0.0)
+                priorities[stored] = _priorities_of(masses[stored], alpha)
             if alpha != self.alpha:
                 self.check("priorities", priorities[stored])
                 masses[stored] = self.masses_of(priorities[stored])
@@ -262,6 +260,11 @@ class PrioritySampler:
                 self._negated[rows] = -priorities[rows]
         del priorities
         self.tree.set_state({"leaves": masses})
+
+
+def _priorities_of(masses: Floats, alpha: float) -> Floats:
+    """What gives these masses, up to rounding; 1 where alpha = 0 has made all masses equal."""
+    return power(masses, 1.0 / alpha if alpha else 0.0)
 
 
 def _blocks(n: int) -> Iterator[NDArray[np.int64]]:

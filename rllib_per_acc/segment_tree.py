@@ -175,7 +175,8 @@ class _SegmentTree:
         The list has twice the capacity (rounded up to a power of two) values: node 0 unused,
         node 1 the root, the leaves in the second half.
         """
-        return self._tree.nodes().tolist()  # type: ignore[no-any-return]
+        nodes: list[float] = self._tree.nodes().tolist()
+        return nodes
 
     def set_state(self, state: list[float]) -> None:
         """Restores what `get_state` returned, here or in RLlib's tree of the same capacity.

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc.activity import Counts
 from rllib_per_acc.columns import Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, EpisodeTable
@@ -26,16 +27,6 @@ from rllib_per_acc.step_columns import ChunkValues, StepColumns
 
 
 @dataclass(slots=True)
-class AddCounts:
-    """Episodes and steps that came and went."""
-
-    episodes_added: int = 0
-    steps_added: int = 0
-    episodes_evicted: int = 0
-    steps_evicted: int = 0
-
-
-@dataclass(slots=True)
 class Added:
     """What one `TransitionStore.add` did.
 
@@ -43,13 +34,13 @@ class Added:
         rows: Rows of the steps added, in the order they were given, int32 of shape (n,).
         kept: Of the steps given, which were added, bool; None when all were.
         freed: Rows that held evicted steps (some may be in `rows` again), int32 of shape (m,).
-        counts: The numbers of episodes and steps added and evicted.
+        counts: Of this one call: episodes and steps added and evicted.
     """
 
     rows: Rows
     kept: NDArray[np.bool_] | None
     freed: Rows
-    counts: AddCounts
+    counts: Counts
 
 
 class Located(NamedTuple):
@@ -131,7 +122,7 @@ class TransitionStore:
             values = self.columns.prepare(kept)
             values.skip_observations(self._check_continuations(kept, values.observations))
 
-        counts = AddCounts()
+        counts = Counts(num_adds=1)
         freed = self._evict([id_ for id_ in evicted if self.episodes.get(id_)], counts)
         for id_ in evicted[counts.episodes_evicted :]:  # came and went within this call
             counts.episodes_added += 1
@@ -168,7 +159,8 @@ class TransitionStore:
                         f"chunks: got steps of episode {id_!r} from t={chunk.t_started}, "
                         f"expected t={t}, where it left off"
                     )
-                if not all(_same(leaf[start], p) for leaf, p in zip(observations.leaves, previous)):  # noqa: B905
+                given = [leaf[start] for leaf in observations.leaves]
+                if not all(map(_same, given, previous)):
                     raise ValueError(
                         f"chunks: got steps of episode {id_!r} whose first observation is not the "
                         f"last one stored (t={t})"
@@ -179,7 +171,7 @@ class TransitionStore:
             start = last + 1
         return stored_already
 
-    def _evict(self, episode_ids: list[str], counts: AddCounts) -> Rows:
+    def _evict(self, episode_ids: list[str], counts: Counts) -> Rows:
         rows = [np.empty(0, np.int32)]
         for id_ in episode_ids:
             episode = self.episodes.remove(id_)
@@ -192,7 +184,7 @@ class TransitionStore:
             self.pool.give_back(freed)
         return freed
 
-    def _store(self, chunks: list[EpisodeChunk], values: ChunkValues, counts: AddCounts) -> Rows:
+    def _store(self, chunks: list[EpisodeChunk], values: ChunkValues, counts: Counts) -> Rows:
         new = self.pool.take(len(values.observations.leaves[0]))
         self._reserve()
         step_rows = []
@@ -352,7 +344,7 @@ class TransitionStore:
         self._t[rows] = np.arange(len(rows), dtype=np.int32)
         self._t[rows] -= np.repeat((ends - num_rows).astype(np.int32), num_rows)
         self.columns.restore(layouts, arrays, used, allocated)
-        return self._evict(self.episodes.oldest_beyond(self.capacity, {}), AddCounts())
+        return self._evict(self.episodes.oldest_beyond(self.capacity, {}), Counts())
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -149,7 +149,7 @@ class Implementation final : public DeviceTree {
     }
   }
 
-  // The post's rebuild: every level, one launch each.
+  // Every level, wide or narrow, one launch each.
   void combine_all() {
     RPA_LEVELS(level, 0, levels()) { combine_level(nodes_.data(), padded_ >> (level + 1)); };
     launched(levels());

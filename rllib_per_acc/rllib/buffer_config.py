@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from rllib_per_acc.replay_options import ReplayOptions, positive_int
+from rllib_per_acc.replay_options import ReplayOptions, check_choices, positive_int
 from rllib_per_acc.shards.shard_options import ShardOptions
 
 OWN_KEYS = (
@@ -32,10 +32,7 @@ class AdapterOptions:
     sample_format: Literal["rows", "episodes"] = "rows"
 
     def __post_init__(self) -> None:
-        if self.sample_format not in ("rows", "episodes"):
-            raise ValueError(
-                f"sample_format: got {self.sample_format!r}, expected 'rows' or 'episodes'"
-            )
+        check_choices(self)
 
 
 _KINDS = (ReplayOptions, ShardOptions, AdapterOptions)
@@ -68,14 +65,10 @@ def split_options(options: dict[str, Any]) -> tuple[ReplayOptions, ShardOptions,
         TypeError, ValueError: If a key is unknown or a value is wrong.
     """
     check_keys(options)
-
-    def of(kind: type) -> dict[str, Any]:
-        return {key: options[key] for key in options if _KIND_OF.get(key) is kind}
-
     return (
-        ReplayOptions(**of(ReplayOptions)),
-        ShardOptions(**of(ShardOptions)),
-        AdapterOptions(**of(AdapterOptions)),
+        ReplayOptions(**_of(ReplayOptions, options)),
+        ShardOptions(**_of(ShardOptions, options)),
+        AdapterOptions(**_of(AdapterOptions, options)),
     )
 
 
@@ -93,5 +86,8 @@ def check_buffer_config(config: dict[str, Any]) -> None:
 
 def shard_bundles(config: dict[str, Any]) -> list[dict[str, float]]:
     """What the shards of a `replay_buffer_config` ask of a placement group; see `ShardOptions`."""
-    keys = {f.name for f in fields(ShardOptions)}
-    return ShardOptions(**{key: value for key, value in config.items() if key in keys}).bundles()
+    return ShardOptions(**_of(ShardOptions, config)).bundles()
+
+
+def _of(kind: type, options: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if _KIND_OF.get(key) is kind}

@@ -8,17 +8,14 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import ray
 
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.replay_part import (
-    GatherOptions,
     PartCounters,
     PartStatus,
-    Proposal,
     ReplayPart,
 )
 
@@ -86,9 +83,10 @@ class ReplayShard:
         )
 
     def call(self, method: str, *arguments: Any) -> Reply:
-        """Calls one of the methods below."""
+        """Calls one of the methods below, or else of `ReplayPart`."""
         started = time.perf_counter()
-        result = getattr(self, method)(*arguments)
+        target = self if hasattr(self, method) else self._replay
+        result = getattr(target, method)(*arguments)
         count, seconds = self._times.get(method, (0, 0.0))
         self._times[method] = count + 1, seconds + time.perf_counter() - started
         return self._reply(result)
@@ -110,51 +108,12 @@ class ReplayShard:
         batch = self._replay.sample(num_items, **options)
         return batch.columns, batch.handle, self._replay.take_activity()
 
-    def propose(self, fractions: np.ndarray, steps: np.ndarray, options: GatherOptions) -> Proposal:
-        """See `ReplayPart.propose`."""
-        return self._replay.propose(fractions, steps, options)
-
-    def fitting(self, low: int, high: int) -> tuple[float, int]:
-        """See `ReplayPart.fitting`."""
-        return self._replay.fitting(low, high)
-
-    def propose_fitting(
-        self,
-        fractions: np.ndarray,
-        choices: np.ndarray,
-        low: int,
-        high: int,
-        options: GatherOptions,
-    ) -> Proposal:
-        """See `ReplayPart.propose_fitting`."""
-        return self._replay.propose_fitting(fractions, choices, low, high, options)
-
-    def update(self, handle: RowHandle, priorities: np.ndarray) -> None:
-        """See `PrioritizedReplay.update`."""
-        self._replay.update(handle, priorities)
-
-    def take_activity(self) -> Activity:
-        """See `PrioritizedReplay.take_activity`."""
-        return self._replay.take_activity()
-
     def info(self) -> dict[str, Any]:
         """`PrioritizedReplay.info`, and by method the number of `calls` and their `seconds`."""
         return self._replay.info() | {
             "calls": {method: count for method, (count, _) in self._times.items()},
             "seconds": {method: seconds for method, (_, seconds) in self._times.items()},
         }
-
-    def get_priorities(self) -> dict[str, np.ndarray]:
-        """See `PrioritizedReplay.get_priorities`."""
-        return self._replay.get_priorities()
-
-    def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
-        """See `PrioritizedReplay.get_chunks`."""
-        return self._replay.get_chunks(start, stop)
-
-    def take_in(self, chunks: Sequence[EpisodeChunk], masses: Sequence[np.ndarray]) -> None:
-        """See `ReplayPart.take_in`."""
-        self._replay.take_in(chunks, masses)
 
     def clear(self, counters: PartCounters) -> None:
         """Takes everything out, and goes on from these counters."""
@@ -163,15 +122,3 @@ class ReplayShard:
         self._replay = ReplayPart(capacity, **options)
         self._replay.incarnation = incarnation
         self._replay.carry_on(counters)
-
-    def episode_ids(self) -> list[str]:
-        """See `ReplayPart.episode_ids`."""
-        return self._replay.episode_ids()
-
-    def get_state(self) -> dict[str, Any]:
-        """See `PrioritizedReplay.get_state`."""
-        return self._replay.get_state()
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """See `PrioritizedReplay.set_state`."""
-        self._replay.set_state(state)

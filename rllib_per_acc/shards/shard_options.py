@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rllib_per_acc.replay_options import non_negative, non_negative_int
+from rllib_per_acc.replay_options import check_choices, non_negative, non_negative_int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,7 @@ class ShardOptions:
                     f"use num_{name.lower()}s_per_shard"
                 )
             non_negative(f"resources_per_shard[{name!r}]", value)
-        if self.shard_placement not in ("colocated", "spread"):
-            raise ValueError(
-                f"shard_placement: got {self.shard_placement!r}, expected 'colocated' or 'spread'"
-            )
+        check_choices(self)
         if non_negative_int("prefetch", self.prefetch) and not self.num_shards:
             raise ValueError(
                 f"prefetch: got {self.prefetch} with num_shards=0, expected 0: without shards "

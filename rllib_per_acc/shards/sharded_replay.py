@@ -6,6 +6,7 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,7 @@ class ShardedReplay:
         num_shards = positive_int("num_shards", shard_options.num_shards)
         if positive_int("capacity", capacity) < num_shards:
             raise ValueError(f"capacity: got {capacity}, expected at least num_shards={num_shards}")
-        self._given_options = options or {}
-        self.options = ReplayOptions(**self._given_options)
+        self.options = ReplayOptions(**options or {})
         self.capacity = capacity
         self._shard_options = shard_options
         self._capacities = [
@@ -98,7 +98,7 @@ class ShardedReplay:
                 self._actors.append(
                     start_shard(
                         shard_capacity,
-                        self._given_options | {"device": self.options.device},
+                        asdict(self.options),
                         shard_options,
                         shard_class,
                     )
@@ -317,7 +317,7 @@ class ShardedReplay:
         self._draws.clear()
         if len(up := self._group.wait_for_all()) < len(self._group):
             raise ShardLostError(f"of {len(self._group)} replay shards only {up} are up")
-        restore_shards(self._group, self._given_options, states)
+        restore_shards(self._group, asdict(self.options), states)
         if len(states) > 1:
             self._draws.restore(state["draws"])
             self._steps_sampled = state["steps_sampled"]
