@@ -46,6 +46,8 @@ class TestOneNode:
     def test_a_gpu_that_is_not_there(self, soon):
         with pytest.raises(ShardPlacementError, match=r"'GPU': 0\.5"):
             make_replay(1, num_gpus_per_shard=0.5)
+
+    def test_a_gpu_that_cannot_be_used(self):
         with pytest.raises(BackendUnavailableError, match="gpu"):
             make_replay(1, options={"device": "gpu"})
 
