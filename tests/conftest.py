@@ -1,4 +1,4 @@
-"""The devices that every tree test runs over, and how hard hypothesis looks.
+"""What all tests share: the devices that tree tests run over, hypothesis profiles, one local Ray.
 
 `pytest --hypothesis-profile fuzz --timeout 0` looks longer. RLLIB_PER_ACC_REQUIRE_GPU=1 makes a
 missing GPU a failure instead of a skip. "acc-host" is the GPU backend, run on the host where there
@@ -6,6 +6,7 @@ is no GPU; it is skipped in builds without that backend.
 """
 
 import os
+import pathlib
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,3 +42,26 @@ def device(request: pytest.FixtureRequest) -> str:
             pytest.fail(f"device {name!r} is required here: {error}")
         pytest.skip(f"no {name}: {error}")
     return name
+
+
+@pytest.fixture(scope="session")
+def ray_session(tmp_path_factory):
+    """One local Ray of eight logical CPUs for all tests, shut down when they end."""
+    import ray
+
+    folders = [str(path) for path in pathlib.Path(__file__).parent.iterdir() if path.is_dir()]
+    with pytest.MonkeyPatch.context() as patch:
+        # Workers import classes of tests.
+        patch.setenv("PYTHONPATH", os.pathsep.join(folders), prepend=os.pathsep)
+        patch.setenv("SLOW_SHARDS", str(tmp_path_factory.mktemp("slow_shards")))
+        ray.init(
+            address="local",
+            num_cpus=8,
+            num_gpus=0,
+            include_dashboard=False,
+            object_store_memory=200 * 1024 * 1024,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+        yield
+    ray.shutdown()

@@ -14,7 +14,7 @@ from shard_cases import chunk, comes_true, kill, make_replay, masses_of, runs, s
 
 from rllib_per_acc.shards import ShardLostError, connection
 
-pytestmark = pytest.mark.usefixtures("ray_here")
+pytestmark = pytest.mark.usefixtures("ray_session")
 
 
 def test_one_shard_dies_and_is_filled_again():

@@ -19,7 +19,7 @@ def soon(monkeypatch):
         monkeypatch.setattr(module, "PLACEMENT_TIMEOUT_S", 4.0)
 
 
-@pytest.mark.usefixtures("ray_here")
+@pytest.mark.usefixtures("ray_session")
 class TestOneNode:
     def test_what_they_ask_for_is_taken(self):
         free = ray.available_resources()["CPU"]

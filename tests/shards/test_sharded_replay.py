@@ -21,7 +21,7 @@ from shard_cases import (
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
 from rllib_per_acc.shards import MAX_CALLS_IN_FLIGHT, ShardedReplay, ShardOptions
 
-pytestmark = pytest.mark.usefixtures("ray_here")
+pytestmark = pytest.mark.usefixtures("ray_session")
 
 
 def infos(replay, key):
