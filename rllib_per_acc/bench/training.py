@@ -14,6 +14,7 @@ from ray.rllib.utils import metrics as keys
 from rllib_per_acc.bench.buffer import ALPHA, BATCH, BETA, GAMMA, N_STEP
 from rllib_per_acc.bench.report import Settings, Table
 from rllib_per_acc.bench.timing import interleaved
+from rllib_per_acc.rllib.config import enable
 
 CAPACITY = 500_000
 FIRST_STEPS = 2_000
@@ -67,7 +68,9 @@ def run(settings: Settings) -> list[Table]:
         log_to_driver=False,
         logging_level="ERROR",
     )
-    algorithms = {name: dqn_config(buffer).build_algo() for name, buffer in SIDES.items()}
+    configs: dict[str, Any] = {name: dqn_config(buffer) for name, buffer in SIDES.items()}
+    configs["rows, enabled"] = enable(configs["rows"])
+    algorithms = {name: config.build_algo() for name, config in configs.items()}
     try:
         for name, algorithm in algorithms.items():
             settings.progress(f"training: first {FIRST_STEPS:,} env steps, {name}")
