@@ -123,7 +123,8 @@ class TransitionStore:
             values.skip_observations(self._check_continuations(kept, values.observations))
 
         counts = Counts(num_adds=1)
-        freed = self._evict([id_ for id_ in evicted if self.episodes.get(id_)], counts)
+        stored = [id_ for id_ in evicted if self.episodes.get(id_) is not None]
+        freed = self._evict(stored, counts)
         for id_ in evicted[counts.episodes_evicted :]:  # came and went within this call
             counts.episodes_added += 1
             counts.steps_added += new_steps[id_]

@@ -152,3 +152,16 @@ def test_observations_of_various_lengths_that_are_equal_for_a_while(
     assert {len(observation) for observation in batch.observations} == {1, 2, 3}
     with pytest.raises(ValueError, match="first observation"):
         replay.add([chunk_of(0, 3, [item(4), item(1)])])
+
+
+def test_an_episode_without_steps_is_evicted_in_its_turn() -> None:
+    replay = PrioritizedReplay(10, seed=1)
+    for number, length in enumerate((0, 6, 0, 6)):
+        replay.add([make_chunk(number, 0, length)])
+        check_invariants(replay)
+    info = replay.info()
+    assert (info["steps"], info["episodes"], info["episodes_evicted"]) == (6, 2, 2)
+    replay.add([make_chunk(4, 0, 0), make_chunk(5, 0, 10)])
+    check_invariants(replay)
+    assert len(replay) == 10
+    assert set(replay.get_priorities()["episode_id"]) == {"episode-5"}
