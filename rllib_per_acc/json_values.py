@@ -48,7 +48,14 @@ def from_json(text: str | bytes) -> Any:
     """
     try:
         return _decode(json.loads(text))
-    except (ValueError, KeyError, TypeError, RecursionError, MemoryError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         raise ValueError(f"not a saved value ({type(error).__name__}: {error})") from None
 
 

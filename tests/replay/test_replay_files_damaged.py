@@ -157,6 +157,7 @@ def test_a_description_without_what_a_replay_needs(broken, key):
         b'{"$type":"bytes","base64":"%%%"}',
         b'{"$type":["dict"]}',
         b'{"$type":"tuple"}',
+        b'{"$type":"scalar","of":{"$type":"array","dtype":"<f4","shape":[0],"base64":""}}',
         b'{"$type":"dict","items":[[[],1]]}',
         b"[" * 100_000,
         b"1 2",
