@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,17 @@ from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
-from rllib_per_acc.replay import PrioritizedReplay
-from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
+from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_config import split_options
-from rllib_per_acc.rllib.compat import EpisodeBufferMeta, made_into_actor
+from rllib_per_acc.rllib.client import replay_client
+from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
 from rllib_per_acc.rllib.metrics import log_activity
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.sampling import checked_priorities
-from rllib_per_acc.shards.shard_options import ShardOptions
 
 
 class AccPrioritizedEpisodeReplayBuffer(
@@ -93,9 +91,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         )
         self.sample_format = adapter.sample_format
         self.metrics = MetricsLogger(root=False)
-        if shards.num_shards and made_into_actor(type(self)):
-            shards = dataclasses.replace(shards, num_shards=0)
-        self._client = _connect(self.capacity, dataclasses.asdict(replay), shards)
+        self._client = replay_client(type(self), self.capacity, replay, shards)
         self._observation_space: Any = None
         self._action_space: Any = None
         self._last_batch: tuple[ReplayBatch, SendRecord] | None = None
@@ -302,12 +298,3 @@ class AccPrioritizedEpisodeReplayBuffer(
         self._client.set_state(state["replay"])
         self._observation_space, self._action_space = state["spaces"]
         self._last_batch = None
-
-
-def _connect(capacity: int, options: dict[str, Any], shards: ShardOptions) -> ReplayClient:
-    """The replay that `shards` asks for: in this process, or in an actor."""
-    if shards.num_shards == 0:
-        return PrioritizedReplay(capacity, **options)
-    from rllib_per_acc.shards import ShardedReplay
-
-    return ShardedReplay(capacity, options, shards)
