@@ -30,6 +30,33 @@ def descents() -> tuple[str, ...]: ...
 def power(values: float | np.floating[Any], exponent: float) -> float: ...
 @overload
 def power(values: ArrayLike, exponent: float) -> NDArray[np.float64]: ...
+def priority_masses(
+    priorities: ArrayLike, alpha: float, floor: float, least: float
+) -> tuple[NDArray[np.float64], int, float]: ...
+def importance_weights(
+    masses: ArrayLike, total: float, least: float, size: float, beta: float
+) -> NDArray[np.float64]: ...
+
+# Reads of the transition store; what they return is in `transitions.Transitions`.
+
+def serve_rows(
+    links: NDArray[np.int32],
+    generation: NDArray[np.uint32],
+    length: NDArray[np.int32],
+    flags: NDArray[np.uint8],
+    rows: NDArray[np.int32],
+    steps: NDArray[np.int64],
+    most: int,
+    shorten: bool,
+) -> tuple[Any, ...]: ...
+def follow_links(
+    links: NDArray[np.int32],
+    rewards: NDArray[np.float64],
+    rows: NDArray[np.int32],
+    steps: NDArray[np.int64],
+    gamma: float,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+def num_distinct(values: NDArray[np.int32]) -> int: ...
 
 # The bases exist here only: each tree of the module stands alone.
 

@@ -7,13 +7,15 @@ the row's mass if n steps are left, and never otherwise.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc.columns import Rows
 from rllib_per_acc.sampling import Floats, PrioritySampler
-from rllib_per_acc.transitions import Located, TransitionStore
+from rllib_per_acc.transitions import Located, Transitions, TransitionStore
 
 Steps = NDArray[np.int64]
 
@@ -21,6 +23,9 @@ EMPTY = "sample: the replay buffer is empty, expected at least one step"
 
 _MAX_ROUNDS = 64
 """Rounds of redrawing before the rows that can serve are looked for one by one."""
+
+MAX_SPARE = 4
+"""At most so many draws are asked for, for each one that is needed."""
 
 
 class NothingToSampleError(ValueError):
@@ -40,6 +45,15 @@ def random_steps(n: int, low: int, high: int, rng: np.random.Generator) -> Steps
     return np.full(n, high, np.int64) if low == high else rng.integers(low, high + 1, n)
 
 
+def with_spare(missing: int, acceptance: float) -> int:
+    """How many to draw so that `missing` of them can most probably be used."""
+    if acceptance >= 1.0:
+        return missing
+    acceptance = max(acceptance, 1 / MAX_SPARE)
+    spare = 3.0 * math.sqrt(missing * (1.0 - acceptance))
+    return min(math.ceil((missing + spare) / acceptance), MAX_SPARE * missing)
+
+
 def draw(
     store: TransitionStore,
     sampler: PrioritySampler,
@@ -47,8 +61,11 @@ def draw(
     n: int,
     n_step: tuple[int, int],
     shorten: bool,
-) -> tuple[Located, Steps, int]:
-    """Draws `n` transitions from a store that is not empty; those that end an episode come last.
+) -> tuple[Transitions, int]:
+    """Draws `n` transitions from a store that is not empty.
+
+    Of independent draws the first that can be used are taken. To need one round only, a few more
+    than needed are made, by the share of steps that are close to the end of an episode.
 
     Args:
         store: The rows.
@@ -59,41 +76,34 @@ def draw(
         shorten: Whether transitions may be cut short by the end of the episode.
 
     Returns:
-        Rows and the steps of their transitions, of shape (n,), and how many draws had to be
-        repeated.
+        The transitions, and how many draws had to be repeated.
 
     Raises:
         NothingToSampleError: If no stored episode is long enough.
     """
     low, high = n_step
-    parts: list[tuple[Located, Steps]] = []
+    too_late = 0.0 if shorten else store.num_episodes * (high - 1) / store.num_steps
+    parts: list[Transitions] = []
     missing, resampled = n, 0
     for _ in range(_MAX_ROUNDS):
-        drawn = store.locate(sampler.draw(missing, rng))
-        steps = random_steps(missing, low, high, rng)
-        if shorten:
-            steps = np.minimum(steps, drawn.left)
-        fitting = np.flatnonzero(steps <= drawn.left)
-        if len(fitting) == missing:
-            parts.append((drawn, steps))
+        asked = missing if sampler.stratified else with_spare(missing, 1.0 - too_late)
+        rows = sampler.draw(asked, rng)
+        some = store.serve(rows, random_steps(asked, low, high, rng), missing, shorten)
+        parts.append(some)
+        if len(some.rows) == missing:
+            used = int(some.positions.max()) + 1
+            resampled += used - missing
+            if low == high:  # what was not used is drawn next time
+                rng.bit_generator.advance(used - asked)  # type: ignore[attr-defined]  # PCG64
             break
-        parts.append((drawn.take(fitting), steps.take(fitting)))
-        if not len(fitting) and store.episodes.longest() < low:
+        if not len(some.rows) and store.episodes.longest() < low:
             raise too_short(low, store.episodes.longest())
-        resampled += missing - len(fitting)
-        missing -= len(fitting)
+        resampled += asked - len(some.rows)
+        missing -= len(some.rows)
     else:
-        some = FittingRows.of(store, sampler, low, high)
-        parts.append(some.at(rng.random(missing), rng.random(missing), low))
-    drawn, steps = parts[0]
-    if len(parts) > 1:
-        drawn = Located(*map(np.concatenate, zip(*(part for part, _ in parts), strict=True)))
-        steps = np.concatenate([part for _, part in parts])
-    ends = store.reaches_end(drawn, steps)
-    if ends.any():
-        order = np.concatenate([np.flatnonzero(~ends), np.flatnonzero(ends)])
-        drawn, steps = drawn.take(order), steps.take(order)
-    return drawn, steps, resampled
+        fitting = FittingRows.of(store, sampler, low, high)
+        parts.append(store.serve(*fitting.at(rng.random(missing), rng.random(missing), low)))
+    return Transitions.joined(parts), resampled
 
 
 class FittingRows(NamedTuple):
@@ -125,8 +135,8 @@ class FittingRows(NamedTuple):
         """What the rows weigh together, each as often as it has choices."""
         return float(self.cumulative[-1]) if len(self.cumulative) else 0.0
 
-    def at(self, fractions: Floats, choices: Floats, low: int) -> tuple[Located, Steps]:
+    def at(self, fractions: Floats, choices: Floats, low: int) -> tuple[Rows, Steps]:
         """Rows at these fractions of `mass`, and their steps; both arguments are in [0, 1)."""
         at = np.searchsorted(self.cumulative, fractions * self.mass, side="right")
         at = np.minimum(at, len(self.cumulative) - 1)
-        return self.rows.take(at), low + (choices * self.choices[at]).astype(np.int64)
+        return self.rows.rows.take(at), low + (choices * self.choices[at]).astype(np.int64)

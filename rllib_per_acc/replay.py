@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rllib_per_acc._core import num_distinct
 from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.draws import EMPTY, NothingToSampleError, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -137,26 +137,28 @@ class PrioritizedReplay:
         num_items = positive_int("num_items", num_items)
         low, high = n_step_range(n_step)
         gamma = non_negative("gamma", gamma)
-        exponent = beta_at(self.options.beta if beta is None else beta, self.lifetimes.steps_added)
+        exponent = beta_at(
+            self.options.beta if beta is None else beta, lambda: self.lifetimes.steps_added
+        )
         if not self._store.num_steps:
             raise NothingToSampleError(EMPTY)
         shorten = self.options.shortens(incomplete_n_step)
-        drawn, steps, resampled = draw(
+        drawn, resampled = draw(
             self._store, self._sampler, self.rng, num_items, (low, high), shorten
         )
-        columns = self._store.gather_located(
-            drawn, steps, gamma, infos=include_infos, extras=include_extra_model_outputs
+        columns = self._store.gather(
+            drawn, gamma, infos=include_infos, extras=include_extra_model_outputs
         )
         columns["weights"] = self._sampler.weights(self.tree[drawn.rows], len(self), exponent)
         self._activity.log_sample(
             steps=num_items,
-            distinct_steps=_num_distinct(drawn.rows),
-            distinct_episodes=_num_distinct(drawn.slots),
+            distinct_steps=num_distinct(drawn.rows),
+            distinct_episodes=num_distinct(drawn.slots),
             resampled=resampled,
-            mean_n_step=float(steps.sum()) / num_items,
+            mean_n_step=float(drawn.n_step.sum()) / num_items,
         )
-        generations = self._store.pool.generation.take(drawn.rows)
-        return ReplayBatch(columns, RowHandle(drawn.rows, generations, self.incarnation), self)
+        handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
+        return ReplayBatch(columns, handle, self)
 
     def update(self, handle: RowHandle, priorities: Floats) -> None:
         """Gives sampled rows new priorities; those evicted since are skipped and counted.
@@ -356,9 +358,3 @@ _NOT_A_STATE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, 
 
 def _reason(error: Exception) -> str:
     return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _num_distinct(values: NDArray[np.int32]) -> int:
-    """How many different values there are, of at least one; sorting is the fastest way to tell."""
-    ordered = np.sort(values)
-    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from numbers import Real
@@ -50,7 +50,7 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         check_choices(self)
         non_negative("alpha", self.alpha)
-        beta_at(self.beta, 0)
+        beta_at(self.beta, int)
         if self.seed is not None:
             non_negative_int("seed", self.seed)
         positive_int("metrics_window", self.metrics_window)
@@ -139,8 +139,8 @@ def n_step_range(n_step: Any) -> tuple[int, int]:
     return low, high
 
 
-def beta_at(beta: Any, steps_added: int) -> float:
-    """The value of `beta`, a number or a schedule, after `steps_added` env steps.
+def beta_at(beta: Any, steps_added: Callable[[], int]) -> float:
+    """The value of `beta`, a number or a schedule, after `steps_added()` env steps.
 
     Raises:
         TypeError: If it is neither.
@@ -155,4 +155,4 @@ def beta_at(beta: Any, steps_added: int) -> float:
     values = [non_negative("beta", value) for _, value in points]
     if any(b <= a for a, b in pairwise(steps)):
         raise ValueError(f"beta: got {beta!r}, expected increasing env steps")
-    return float(np.interp(steps_added, steps, values))
+    return float(np.interp(steps_added(), steps, values))

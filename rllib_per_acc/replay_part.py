@@ -15,7 +15,7 @@ from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.sampling import Floats
-from rllib_per_acc.transitions import Located
+from rllib_per_acc.transitions import Transitions
 
 
 class PartCounters(NamedTuple):
@@ -100,11 +100,8 @@ class ReplayPart(PrioritizedReplay):
             steps: How many steps each transition is to have, int64 of shape (n,).
             options: How to read them.
         """
-        drawn = self._store.locate(self._sampler.rows_at(fractions))
-        if options.shorten:
-            steps = np.minimum(steps, drawn.left)
-        fits = np.flatnonzero(steps <= drawn.left)
-        return self._proposal(drawn.take(fits), steps.take(fits), fits, options)
+        rows = self._sampler.rows_at(fractions)
+        return self._proposal(self._store.serve(rows, steps, shorten=options.shorten), options)
 
     def fitting(self, low: int, high: int) -> tuple[float, int]:
         """The mass of what can serve `low` to `high` steps, and the length of the longest episode.
@@ -119,21 +116,18 @@ class ReplayPart(PrioritizedReplay):
     ) -> Proposal:
         """The transitions at these fractions of the mass that `fitting` returns: all can serve."""
         fitting = FittingRows.of(self._store, self._sampler, low, high)
-        drawn, steps = fitting.at(fractions, choices, low)
-        return self._proposal(drawn, steps, np.arange(len(steps)), options)
+        return self._proposal(self._store.serve(*fitting.at(fractions, choices, low)), options)
 
-    def _proposal(
-        self, drawn: Located, steps: Steps, positions: NDArray[np.int64], options: GatherOptions
-    ) -> Proposal:
+    def _proposal(self, drawn: Transitions, options: GatherOptions) -> Proposal:
         columns: dict[str, Any] = {}
-        if len(steps):
-            columns = self._store.gather_located(
-                drawn, steps, options.gamma, infos=options.infos, extras=options.extras
+        if len(drawn.rows):
+            columns = self._store.gather(
+                drawn, options.gamma, infos=options.infos, extras=options.extras
             )
             columns["mass"] = self.tree[drawn.rows]
             columns["slot"] = drawn.slots
-        generations = self._store.pool.generation.take(drawn.rows)
-        return Proposal(columns, RowHandle(drawn.rows, generations, self.incarnation), positions)
+        handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
+        return Proposal(columns, handle, drawn.positions)
 
     def episode_ids(self) -> list[str]:
         """The ids of all stored episodes, oldest first."""

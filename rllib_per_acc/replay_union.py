@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rllib_per_acc.activity import Activity
-from rllib_per_acc.draws import EMPTY, NothingToSampleError, random_steps, too_short
+from rllib_per_acc.draws import (
+    EMPTY,
+    MAX_SPARE,
+    NothingToSampleError,
+    random_steps,
+    too_short,
+    with_spare,
+)
 from rllib_per_acc.joined_columns import Positions, join
 from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.replay_options import beta_at
@@ -27,8 +34,6 @@ Replies = Mapping[int, tuple[Any, PartStatus]]
 
 _MAX_ROUNDS = 6
 """Rounds of redrawing before every part looks for the rows that can serve."""
-_MAX_SPARE = 4
-"""At most so many draws are asked for, for each one that is needed."""
 
 
 class UnionRequest(NamedTuple):
@@ -111,7 +116,7 @@ def draw_from_parts(
     pieces: list[_Piece] = []
     missing, rejected = request.num_items, 0
     for _ in range(_MAX_ROUNDS):
-        n = missing if request.stratified else _with_spare(missing, acceptance)
+        n = missing if request.stratified else with_spare(missing, acceptance)
         steps = random_steps(n, *request.n_step, rng)
         which, within = _split(fractions(n, rng, request.stratified), totals)
         shares = {
@@ -132,7 +137,7 @@ def draw_from_parts(
                 pieces.append(_Piece(part, proposal, chosen))
         missing -= len(used)
         drawn = request.num_items - missing
-        acceptance = max(drawn / (drawn + rejected), 1 / _MAX_SPARE)
+        acceptance = max(drawn / (drawn + rejected), 1 / MAX_SPARE)
         if not missing:
             break
     else:
@@ -147,7 +152,7 @@ def draw_from_parts(
         float(totals.sum()),
         None if request.by_batch else min(status.least for status in statuses.values()),
         size,
-        beta_at(request.beta, steps_added),
+        beta_at(request.beta, lambda: steps_added),
     )
     handles = [
         UnionHandle(
@@ -181,14 +186,6 @@ def _draw_fitting(
         for part, share in shares.items()
     }
     return [_Piece(part, reply, reply.positions) for part, (reply, _) in replies.items()]
-
-
-def _with_spare(missing: int, acceptance: float) -> int:
-    """How many to draw so that `missing` of them can most probably be used."""
-    if acceptance >= 1.0:
-        return missing
-    spare = 3.0 * np.sqrt(missing * (1.0 - acceptance))
-    return min(int(np.ceil((missing + spare) / acceptance)), _MAX_SPARE * missing)
 
 
 def _split(uniform: Floats, totals: Floats) -> tuple[Positions, Floats]:

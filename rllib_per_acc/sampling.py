@@ -7,12 +7,14 @@ P(i) = mass_i / total (Schaul et al., 2016, equation 1).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc import _core
 from rllib_per_acc.columns import Rows
 from rllib_per_acc.replay_options import non_negative, non_negative_int
 from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, power
@@ -61,11 +63,10 @@ def checked_priorities(priorities: Any, length: int) -> Floats:
     if array.shape != (length,):
         raise ValueError(f"priorities: got shape {array.shape}, expected ({length},)")
     array = array.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        raise ValueError(
-            f"priorities: got {array[bad[0]]} at position {bad[0]}, expected finite numbers"
-        )
+    finite = np.isfinite(array)
+    if not finite.all():
+        bad = finite.argmin()
+        raise ValueError(f"priorities: got {array[bad]} at position {bad}, expected finite numbers")
     return array
 
 
@@ -89,13 +90,7 @@ def importance_weights(
         size: How many rows there are.
         beta: The exponent.
     """
-    weights = power(masses / total * size, -beta)
-    highest = weights.max() if least is None else power(least / total * size, -beta)
-    if np.isfinite(highest):
-        weights /= highest
-        return weights
-    # The power of the least probability leaves the range of float64, but that of ratios does not.
-    return power((masses.min() if least is None else least) / masses, beta)
+    return _core.importance_weights(masses, total, math.nan if least is None else least, size, beta)
 
 
 class PrioritySampler:
@@ -122,7 +117,7 @@ class PrioritySampler:
         device: str = "auto",
     ) -> None:
         self.alpha = alpha
-        self._stratified = sampling == "stratified"
+        self.stratified = sampling == "stratified"
         self._by_batch = weight_normalization == "batch"
         self.tree = PriorityTree(1, device)
         self.lifetime_max_priority = 1.0
@@ -166,19 +161,17 @@ class PrioritySampler:
                 f"{_LARGEST_MASS:.3g} as the {self.alpha}-th power (alpha): sums must stay finite"
             )
 
-    def masses_of(self, priorities: Floats) -> Floats:
-        """`max(priority, PRIORITY_FLOOR) ** alpha`, never 0."""
-        masses = power(np.maximum(priorities, PRIORITY_FLOOR), self.alpha)
-        underflown = masses < _SMALLEST_MASS
-        if underflown.any():
-            self.num_lifted += int(underflown.sum())
-            masses[underflown] = _SMALLEST_MASS
-        return masses
+    def masses_of(self, priorities: Floats) -> tuple[Floats, float]:
+        """`max(priority, PRIORITY_FLOOR) ** alpha`, never 0, and the highest priority."""
+        masses, num_lifted, highest = _core.priority_masses(
+            priorities, self.alpha, PRIORITY_FLOOR, _SMALLEST_MASS
+        )
+        self.num_lifted += num_lifted
+        return masses, highest
 
     def replace(self, freed: Rows, rows: Rows, priorities: Floats) -> None:
         """Takes out `freed` rows and gives `rows` their first priorities, in one update."""
-        floored = np.maximum(priorities, PRIORITY_FLOOR)
-        self._replace(freed, rows, self.masses_of(priorities), floored)
+        self._replace(freed, rows, self.masses_of(priorities)[0], priorities)
 
     def replace_masses(self, freed: Rows, rows: Rows, masses: Floats) -> None:
         """As `replace`, with masses that were those of rows elsewhere."""
@@ -188,21 +181,23 @@ class PrioritySampler:
         both = np.concatenate([freed, rows])
         self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
         if self._negated is not None:
-            self._negated[both] = np.concatenate([np.full(len(freed), np.inf), -priorities])
+            self._negated[both] = np.concatenate(
+                [np.full(len(freed), np.inf), -np.maximum(priorities, PRIORITY_FLOOR)]
+            )
 
     def update(self, rows: Rows, priorities: Floats) -> None:
         """Gives stored `rows` new priorities; of a row named twice the last one counts."""
         if not len(rows):
             return
-        floored = np.maximum(priorities, PRIORITY_FLOOR)
-        self.tree.update(rows, self.masses_of(priorities))
-        self.lifetime_max_priority = max(self.lifetime_max_priority, float(floored.max()))
+        masses, highest = self.masses_of(priorities)
+        self.tree.update(rows, masses)
+        self.lifetime_max_priority = max(self.lifetime_max_priority, highest)
         if self._negated is not None:
-            self._negated[rows] = -floored
+            self._negated[rows] = -np.maximum(priorities, PRIORITY_FLOOR)
 
     def draw(self, n: int, rng: np.random.Generator) -> Rows:
         """`n` rows drawn with probabilities P(i), int32 of shape (n,)."""
-        return self.rows_at(fractions(n, rng, self._stratified))
+        return self.rows_at(fractions(n, rng, self.stratified))
 
     def rows_at(self, fractions: Floats) -> Rows:
         """The rows at these fractions, in [0, 1), of the total mass, int32."""
@@ -251,7 +246,7 @@ class PrioritySampler:
                 priorities[stored] = _priorities_of(masses[stored], alpha)
             if alpha != self.alpha:
                 self.check("priorities", priorities[stored])
-                masses[stored] = self.masses_of(priorities[stored])
+                masses[stored], _ = self.masses_of(priorities[stored])
         if len(masses) and masses.max() > _LARGEST_MASS:
             raise ValueError(f"masses: got {masses.max()}, expected at most {_LARGEST_MASS:.3g}")
         self.reserve(max(len(masses), 1))

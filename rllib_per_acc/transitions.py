@@ -16,14 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc._core import follow_links, serve_rows
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.columns import Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, EpisodeTable
-from rllib_per_acc.n_step import follow
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.row_pool import RowPool
 from rllib_per_acc.step_columns import ChunkValues, StepColumns
+
+NEXT, SLOT, T = range(3)
+"""In the links of a row: the row of the next step, -1 for a tail; its episode's slot; how many
+stored steps of the episode come before it."""
 
 
 @dataclass(slots=True)
@@ -63,6 +67,39 @@ class Located(NamedTuple):
         return Located(*(values.take(positions) for values in self))
 
 
+class Transitions(NamedTuple):
+    """Transitions that begin at stored steps; those that end with their episode come last.
+
+    Attributes:
+        rows: Rows of the steps, int32 of shape (B,).
+        generations: Of these rows, uint32.
+        slots: The slots of their episodes, int32.
+        t: How many stored steps of the episode come before each, int32.
+        n_step: Steps of each, int64.
+        terminateds: Whether it ends with the end of a terminated episode, bool.
+        truncateds: Whether it ends with the end of a truncated episode, bool.
+        positions: Which of the rows asked for these are, int64.
+    """
+
+    rows: Rows
+    generations: NDArray[np.uint32]
+    slots: NDArray[np.int32]
+    t: NDArray[np.int32]
+    n_step: NDArray[np.int64]
+    terminateds: NDArray[np.bool_]
+    truncateds: NDArray[np.bool_]
+    positions: NDArray[np.int64]
+
+    @staticmethod
+    def joined(parts: Sequence[Transitions]) -> Transitions:
+        """Several in one; `positions` are those in their parts."""
+        if len(parts) == 1:
+            return parts[0]
+        all_ = Transitions._make(map(np.concatenate, zip(*parts, strict=True)))
+        order = np.argsort(all_.terminateds | all_.truncateds, kind="stable")
+        return Transitions._make(values.take(order) for values in all_)
+
+
 class TransitionStore:
     """Episodes as columns of time steps, evicted as whole episodes, oldest first.
 
@@ -75,9 +112,7 @@ class TransitionStore:
         self.episodes = EpisodeTable()
         self.pool = RowPool(self.capacity)
         self.columns = StepColumns()
-        self._next = np.zeros(0, np.int32)
-        self._slot = np.zeros(0, np.int32)
-        self._t = np.zeros(0, np.int32)
+        self._links = np.zeros((0, 3), np.int32)  # row of the next step or -1, slot, t
 
     @property
     def num_steps(self) -> int:
@@ -92,8 +127,7 @@ class TransitionStore:
     @property
     def nbytes(self) -> int:
         """Bytes allocated (what object columns point to is not counted)."""
-        per_row = self._next.nbytes + self._slot.nbytes + self._t.nbytes
-        return per_row + self.columns.nbytes + self.pool.nbytes + self.episodes.nbytes
+        return self._links.nbytes + self.columns.nbytes + self.pool.nbytes + self.episodes.nbytes
 
     # Adding and evicting
 
@@ -201,10 +235,12 @@ class TransitionStore:
                 path = np.concatenate([np.array(episode.rows[-1:], np.int32), mine])
             taken += len(mine)
             self.episodes.extend(episode, mine, chunk.terminated, chunk.truncated)
-            self._next[path[:-1]] = path[1:]
-            self._next[path[-1]] = -1
-            self._slot[mine] = episode.slot
-            self._t[path] = np.arange(len(episode) - len(chunk), len(episode) + 1)
+            links = np.empty((len(path), 3), np.int32)
+            links[:-1, NEXT] = path[1:]
+            links[-1, NEXT] = -1
+            links[:, SLOT] = episode.slot
+            links[:, T] = np.arange(len(episode) - len(chunk), len(episode) + 1)
+            self._links[path] = links
             step_rows.append(path[:-1])
         rows = np.concatenate(step_rows)
         counts.steps_added += len(rows)
@@ -213,9 +249,8 @@ class TransitionStore:
 
     def _reserve(self) -> None:
         allocated = self.pool.num_allocated
-        if allocated > len(self._next):
-            for per_row in (self._next, self._slot, self._t):
-                per_row.resize(allocated, refcheck=False)
+        if allocated > len(self._links):
+            self._links.resize((allocated, 3), refcheck=False)
             self.columns.reserve(allocated)
 
     # Reading
@@ -226,7 +261,8 @@ class TransitionStore:
 
     def locate(self, rows: Rows) -> Located:
         """Where in their episodes `rows` are."""
-        slots, t = self._slot.take(rows), self._t.take(rows)
+        links = self._links.take(rows, axis=0)
+        slots, t = links[:, SLOT], links[:, T]
         return Located(rows, slots, t, self.episodes.lengths.take(slots) - t)
 
     def episode_ids(self, located: Located) -> np.ndarray:
@@ -234,57 +270,69 @@ class TransitionStore:
         ids = (self.episodes.by_slot(slot).episode_id for slot in located.slots)
         return np.fromiter(ids, object, len(located.rows))
 
-    def time_steps(self, located: Located) -> NDArray[np.int64]:
+    def time_steps(self, where: Located | Transitions) -> NDArray[np.int64]:
         """The time step in the episode of each row, int64."""
-        return self.episodes.t_started.take(located.slots).astype(np.int64) + located.t
+        return self.episodes.t_started.take(where.slots).astype(np.int64) + where.t
 
-    def reaches_end(self, located: Located, n_step: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the transitions end with the end of their episode, bool of shape (B,)."""
-        ends: NDArray[np.bool_] = located.left == n_step
-        ends &= self.episodes.flags.take(located.slots) != 0
-        return ends
+    def serve(
+        self, rows: Rows, n_step: NDArray[np.int64], most: int | None = None, shorten: bool = False
+    ) -> Transitions:
+        """Of the transitions that would begin at `rows` those that their episodes can serve.
 
-    def gather(self, rows: Rows, n_step: Any, gamma: float, **options: bool) -> dict[str, Any]:
-        """The transitions that start at `rows`; see `gather_located`."""
-        steps = np.broadcast_to(np.asarray(n_step, np.int64), rows.shape)
-        return self.gather_located(self.locate(rows), steps, gamma, **options)
+        Args:
+            rows: Rows of steps, int32 of shape (n,).
+            n_step: Steps that each is to have, >= 1, int64 of shape (n,).
+            most: How many to return at most: the first ones; None for all.
+            shorten: Whether to make those shorter that have too few steps left.
+        """
+        episodes = self.episodes
+        return Transitions(
+            *serve_rows(
+                self._links,
+                self.pool.generation,
+                episodes.lengths,
+                episodes.flags,
+                rows,
+                n_step,
+                len(rows) if most is None else most,
+                shorten,
+            )
+        )
 
-    def gather_located(
+    def gather(
         self,
-        located: Located,
-        n_step: NDArray[np.int64],
+        transitions: Transitions,
         gamma: float,
         *,
         infos: bool = False,
         extras: bool = False,
     ) -> dict[str, Any]:
-        """The transitions of `n_step` steps that start at located rows.
+        """What transitions hold.
 
         Args:
-            located: B rows of steps.
-            n_step: Steps of each transition, at least 1 and at most `located.left`, (B,).
+            transitions: B of them.
             gamma: Discount per step.
             infos: Whether to add `infos` and `next_infos`, object arrays of dicts.
             extras: Whether to add `extra_model_outputs`, nested arrays of B items by name.
 
         Returns:
             `observations`, `actions`, `next_observations` (nested arrays of B items), `rewards`
-            (float64, discounted sums), `terminateds`, `truncateds` (bool: of the episode, where
-            the transition reaches its end), `n_step`, `t` (int64, the time step in the episode).
+            (float64, discounted sums, added from the last one backwards as RLlib does),
+            `terminateds`, `truncateds` (bool), `n_step`, `t` (int64, the time step in the episode).
         """
-        rows, columns = located.rows, self.columns
-        reached, rewards = follow(self._next, columns.rewards.leaves[0], rows, n_step, gamma)
-        flags = self.episodes.flags.take(located.slots)
-        flags[located.left != n_step] = 0
+        rows, columns = transitions.rows, self.columns
+        reached, rewards = follow_links(
+            self._links, columns.rewards.leaves[0], rows, transitions.n_step, gamma
+        )
         gathered = {
             "observations": columns.observations.take(rows),
             "next_observations": columns.observations.take(reached),
             "actions": columns.actions.take(rows),
             "rewards": rewards,
-            "terminateds": (flags & TERMINATED) != 0,
-            "truncateds": (flags & TRUNCATED) != 0,
-            "n_step": n_step,
-            "t": self.time_steps(located),
+            "terminateds": transitions.terminateds,
+            "truncateds": transitions.truncateds,
+            "n_step": transitions.n_step,
+            "t": self.time_steps(transitions),
         }
         if infos:
             gathered["infos"] = columns.take_infos(rows)
@@ -336,14 +384,14 @@ class TransitionStore:
         self.pool.restore(arrays)
         self.episodes.restore(arrays)
         used, allocated = self.pool.num_used, self.pool.num_allocated
-        self._next, self._slot, self._t = (np.zeros(allocated, np.int32) for _ in range(3))
         rows, num_rows = arrays.pop("episode_rows"), arrays["episode_num_rows"]
         ends = np.cumsum(num_rows)
-        self._next[rows[:-1]] = rows[1:]
-        self._next[rows[ends - 1]] = -1
-        self._slot[rows] = np.repeat(np.arange(len(ends), dtype=np.int32), num_rows)
-        self._t[rows] = np.arange(len(rows), dtype=np.int32)
-        self._t[rows] -= np.repeat((ends - num_rows).astype(np.int32), num_rows)
+        self._links = links = np.zeros((allocated, 3), np.int32)
+        links[rows[:-1], NEXT] = rows[1:]
+        links[rows[ends - 1], NEXT] = -1
+        links[rows, SLOT] = np.repeat(np.arange(len(ends), dtype=np.int32), num_rows)
+        links[rows, T] = np.arange(len(rows), dtype=np.int32)
+        links[rows, T] -= np.repeat((ends - num_rows).astype(np.int32), num_rows)
         self.columns.restore(layouts, arrays, used, allocated)
         return self._evict(self.episodes.oldest_beyond(self.capacity, {}), Counts())
 

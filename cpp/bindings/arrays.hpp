@@ -5,8 +5,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
@@ -29,8 +29,10 @@ template <class T>
 class Batch {
  public:
   Batch(py::handle value, const char* name) : name_(name) {
-    if (is_plain_array(value)) {
-      copy(py::reinterpret_borrow<py::array>(value));
+    if (is_plain_array<T>(value)) {
+      copy<T>(py::reinterpret_borrow<py::array>(value));
+    } else if (integer && is_plain_array<std::int32_t>(value)) {
+      copy<std::int32_t>(py::reinterpret_borrow<py::array>(value));
     } else if (!read_scalar(value.ptr())) {
       convert(value);
     }
@@ -50,21 +52,23 @@ class Batch {
  private:
   static constexpr bool integer = std::is_same_v<T, std::int64_t>;
 
+  template <class Item>
   static bool is_plain_array(py::handle value) {
     using api = py::detail::npy_api;
     constexpr int wanted = api::NPY_ARRAY_C_CONTIGUOUS_ | api::NPY_ARRAY_ALIGNED_;
     if (!py::isinstance<py::array>(value)) return false;
     const auto array = py::reinterpret_borrow<py::array>(value);
     return array.ndim() == 1 && (array.flags() & wanted) == wanted &&
-           array.dtype().num() == py::dtype::num_of<T>() && array.dtype().byteorder() == '=';
+           array.dtype().num() == py::dtype::num_of<Item>() && array.dtype().byteorder() == '=';
   }
 
   // Another thread may write to the caller's array while this call runs without the GIL: what is
   // checked and what is used must be the same values.
+  template <class Item>
   void copy(const py::array& array) {
     size_ = array.size();
     copy_.reset(new T[static_cast<std::size_t>(size_)]);
-    std::memcpy(copy_.get(), array.data(), static_cast<std::size_t>(size_) * sizeof(T));
+    std::copy_n(static_cast<const Item*>(array.data()), size_, copy_.get());
   }
 
   void set_scalar(T value) {
@@ -121,7 +125,7 @@ class Batch {
     if (plain.ndim() == 0) {
       set_scalar(*static_cast<const T*>(plain.data()));
     } else {
-      copy(plain);
+      copy<T>(plain);
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include "bind_cost_table.hpp"
 #include "bind_power.hpp"
+#include "bind_transitions.hpp"
 #include "bind_tree.hpp"
 #include "tree.hpp"
 
@@ -20,6 +21,7 @@ PYBIND11_MODULE(_core, module) {
   register_host_tree<rpa::SumNode>(module, "SumTree");
   register_host_tree<rpa::MinNode>(module, "MinTree");
   rpa::register_power(module);
+  rpa::register_transitions(module);
   rpa::register_cost_table(module);
   module.def("build_info", [] {
     py::dict info;

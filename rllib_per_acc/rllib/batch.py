@@ -8,8 +8,7 @@ after every row that ends an episode, so that the flags are right.
 
 from __future__ import annotations
 
-import os
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,11 +18,13 @@ from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.structures import map_leaves
 
+_batches = count()
+
 
 def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
     """The rows of a batch as few row groups, and the record of where they are sent."""
-    ends = (np.flatnonzero(batch.terminateds | batch.truncateds) + 1).tolist()
-    cuts = [0, *ends] if ends and ends[-1] == len(batch) else [0, *ends, len(batch)]
+    num_ending = int(np.count_nonzero(batch.terminateds | batch.truncateds))  # the last ones
+    cuts = range(len(batch) - max(num_ending, 1) + 1, len(batch) + 1)
     columns = batch.columns | {
         "extra_model_outputs": {
             "weights": batch.weights,
@@ -32,10 +33,10 @@ def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
         }
     }
     record = SendRecord(len(batch))
-    id_ = os.urandom(12).hex()
+    id_ = f"{next(_batches):024x}"
     return [
         RowGroup(f"{id_}{start:08x}", columns, range(start, stop), record)
-        for start, stop in pairwise(cuts)
+        for start, stop in pairwise([0, *cuts])
     ], record
 
 
@@ -79,17 +80,21 @@ class RowGroup(SingleAgentEpisode):
         self.agent_id = None
         self.module_id = None
         self.multi_agent_episode_id = None
-        self.is_terminated = bool(columns["terminateds"][positions[-1]]) if positions else False
-        self.is_truncated = bool(columns["truncateds"][positions[-1]]) if positions else False
+        last = positions.stop - 1
+        self.is_terminated = bool(positions) and columns["terminateds"].item(last)
+        self.is_truncated = bool(positions) and columns["truncateds"].item(last)
         self.t_started = 0
         self.t = len(positions)
         self._custom_data: dict[str, Any] = {}
         self._columns = columns
         self._positions = positions
         self._record = record
-        self.extra_model_outputs = {
-            key: self._cut(outputs) for key, outputs in columns["extra_model_outputs"].items()
-        }
+
+    @property
+    def extra_model_outputs(self) -> dict[str, Any]:
+        """`weights`, `n_step` and the stored model outputs, n rows each."""
+        outputs = self._columns["extra_model_outputs"]
+        return {key: self._cut(output) for key, output in outputs.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._record is not None:
@@ -143,8 +148,6 @@ class RowGroup(SingleAgentEpisode):
 
     def _column(self, name: str) -> Any:
         """The rows of this group in a column."""
-        if name == "extra_model_outputs":
-            return self.extra_model_outputs
         return self._cut(self._columns[name])
 
     def get_observations(self, indices: Any = None, **options: Any) -> Any:
@@ -175,7 +178,7 @@ class RowGroup(SingleAgentEpisode):
 
     def get_extra_model_outputs(self, key: str, indices: Any = None, **options: Any) -> Any:
         """`weights`, `n_step` or a stored model output of some rows."""
-        outputs = self.extra_model_outputs[key]
+        outputs = self._cut(self._columns["extra_model_outputs"][key])
         return self._rows(outputs, "get_extra_model_outputs", indices, options)
 
     def _rows(self, column: Any, method: str, indices: Any, options: dict[str, Any]) -> Any:

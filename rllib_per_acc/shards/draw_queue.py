@@ -50,7 +50,7 @@ class Request(NamedTuple):
         n_step_range(self.n_step)
         non_negative("gamma", self.gamma)
         if self.beta is not None:
-            beta_at(self.beta, 0)
+            beta_at(self.beta, int)
 
 
 class DrawQueue:

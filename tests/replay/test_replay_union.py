@@ -156,10 +156,10 @@ def test_rows_that_end_an_episode_come_last_and_handles_name_them():
     for handle in drawn.handles:
         part = parts[handle.part]
         assert handle.rows.incarnation == part.incarnation
-        at = part._store.gather(handle.rows.rows, 1, 1.0)
+        stored = part._store.columns.observations.take(handle.rows.rows)
         for name in ("n", "t"):
             np.testing.assert_array_equal(
-                at["observations"][name], columns["observations"][name][handle.positions]
+                stored[name], columns["observations"][name][handle.positions]
             )
 
 
