@@ -8,6 +8,7 @@ after every row that ends an episode, so that the flags are right.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, NoReturn
 
@@ -72,25 +73,41 @@ class RowGroup(SingleAgentEpisode):
     raise a `ValueError` that names `sample_format="episodes"`.
     """
 
+    agent_id = None
+    module_id = None
+    multi_agent_episode_id = None
+    t_started = 0
+
     def __init__(
         self, id_: str, columns: dict[str, Any], positions: range, record: SendRecord | None
     ) -> None:
-        # RLlib's constructor builds buffers of time steps, which this class replaces.
+        # RLlib's constructor builds buffers of time steps, which this class replaces. What is read
+        # once or never is not made ahead: there is a row group for every row that ends an episode.
         self.id_ = id_
-        self.agent_id = None
-        self.module_id = None
-        self.multi_agent_episode_id = None
-        last = positions.stop - 1
-        self.is_terminated = bool(positions) and columns["terminateds"].item(last)
-        self.is_truncated = bool(positions) and columns["truncateds"].item(last)
-        self.t_started = 0
-        self.t = len(positions)
         self._custom_data: dict[str, Any] = {}
         self._columns = columns
         self._positions = positions
         self._record = record
 
+    @cached_property
+    def is_terminated(self) -> bool:
+        """Whether the last row ends a terminated episode."""
+        return self._flag("terminateds")
+
+    @cached_property
+    def is_truncated(self) -> bool:
+        """Whether the last row ends a truncated episode."""
+        return self._flag("truncateds")
+
+    def _flag(self, name: str) -> bool:
+        return bool(self._positions) and self._columns[name].item(self._positions[-1])
+
     @property
+    def t(self) -> int:
+        """How many rows there are."""
+        return len(self._positions)
+
+    @cached_property
     def extra_model_outputs(self) -> dict[str, Any]:
         """`weights`, `n_step` and the stored model outputs, n rows each."""
         outputs = self._columns["extra_model_outputs"]
@@ -148,6 +165,8 @@ class RowGroup(SingleAgentEpisode):
 
     def _column(self, name: str) -> Any:
         """The rows of this group in a column."""
+        if name == "extra_model_outputs":
+            return self.extra_model_outputs
         return self._cut(self._columns[name])
 
     def get_observations(self, indices: Any = None, **options: Any) -> Any:
@@ -178,7 +197,7 @@ class RowGroup(SingleAgentEpisode):
 
     def get_extra_model_outputs(self, key: str, indices: Any = None, **options: Any) -> Any:
         """`weights`, `n_step` or a stored model output of some rows."""
-        outputs = self._cut(self._columns["extra_model_outputs"][key])
+        outputs = self.extra_model_outputs[key]
         return self._rows(outputs, "get_extra_model_outputs", indices, options)
 
     def _rows(self, column: Any, method: str, indices: Any, options: dict[str, Any]) -> Any:
