@@ -44,7 +44,9 @@ def serve_rows(
     generation: NDArray[np.uint32],
     length: NDArray[np.int32],
     flags: NDArray[np.uint8],
-    rows: NDArray[np.int32],
+    t_started: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    masses: NDArray[np.float64],
     steps: NDArray[np.int64],
     most: int,
     shorten: bool,
@@ -83,6 +85,7 @@ class _PairTree(_Tree):
     def find_prefixsum(self, masses: ArrayLike) -> NDArray[np.int64]: ...
     def sum(self) -> float: ...
     def min(self) -> float: ...
+    def draw(self, fractions: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
 
 class _SingleTree(_Tree):
     def update(self, indices: ArrayLike, values: ArrayLike) -> None: ...

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.columns import Rows
 from rllib_per_acc.sampling import Floats, PrioritySampler
-from rllib_per_acc.transitions import Located, Transitions, TransitionStore
+from rllib_per_acc.transitions import Transitions, TransitionStore
 
 Steps = NDArray[np.int64]
 
@@ -41,8 +40,11 @@ def too_short(n_step: int, longest: int) -> NothingToSampleError:
 
 
 def random_steps(n: int, low: int, high: int, rng: np.random.Generator) -> Steps:
-    """How many steps each of `n` transitions is to have, int64 from the closed range."""
-    return np.full(n, high, np.int64) if low == high else rng.integers(low, high + 1, n)
+    """How many steps each of `n` transitions is to have, int64 from the closed range.
+
+    If they are the same for all, one number stands for all.
+    """
+    return np.array([high]) if low == high else rng.integers(low, high + 1, n)
 
 
 def with_spare(missing: int, acceptance: float) -> int:
@@ -87,14 +89,13 @@ def draw(
     missing, resampled = n, 0
     for _ in range(_MAX_ROUNDS):
         asked = missing if sampler.stratified else with_spare(missing, 1.0 - too_late)
-        rows = sampler.draw(asked, rng)
-        some = store.serve(rows, random_steps(asked, low, high, rng), missing, shorten)
+        rows, masses = sampler.draw(asked, rng)
+        some = store.serve(rows, masses, random_steps(asked, low, high, rng), missing, shorten)
         parts.append(some)
         if len(some.rows) == missing:
-            used = int(some.positions.max()) + 1
-            resampled += used - missing
+            resampled += some.looked_at - missing
             if low == high:  # what was not used is drawn next time
-                rng.bit_generator.advance(used - asked)  # type: ignore[attr-defined]  # PCG64
+                rng.bit_generator.advance(some.looked_at - asked)  # type: ignore[attr-defined]
             break
         if not len(some.rows) and store.episodes.longest() < low:
             raise too_short(low, store.episodes.longest())
@@ -110,12 +111,14 @@ class FittingRows(NamedTuple):
     """What drawing again and again would give, found row by row.
 
     Attributes:
-        rows: Rows that can begin a transition.
+        rows: Rows that can begin a transition, int64.
+        masses: Of these rows, float64.
         choices: The number of lengths that each of them can serve.
         cumulative: Running sums of mass times choices.
     """
 
-    rows: Located
+    rows: NDArray[np.int64]
+    masses: Floats
     choices: NDArray[np.int32]
     cumulative: Floats
 
@@ -124,19 +127,23 @@ class FittingRows(NamedTuple):
         cls, store: TransitionStore, sampler: PrioritySampler, low: int, high: int
     ) -> FittingRows:
         """Looks through all stored rows."""
-        rows = store.locate(store.live_rows())
-        choices = np.clip(rows.left - low + 1, 0, high - low + 1)
+        located = store.locate(store.live_rows())
+        choices = np.clip(located.left - low + 1, 0, high - low + 1)
         fitting = np.flatnonzero(choices)
-        rows, choices = rows.take(fitting), choices.take(fitting)
-        return cls(rows, choices, np.cumsum(sampler.tree[rows.rows] * choices))
+        rows, choices = located.rows.take(fitting).astype(np.int64), choices.take(fitting)
+        masses = sampler.tree[rows]
+        return cls(rows, masses, choices, np.cumsum(masses * choices))
 
     @property
     def mass(self) -> float:
         """What the rows weigh together, each as often as it has choices."""
         return float(self.cumulative[-1]) if len(self.cumulative) else 0.0
 
-    def at(self, fractions: Floats, choices: Floats, low: int) -> tuple[Rows, Steps]:
-        """Rows at these fractions of `mass`, and their steps; both arguments are in [0, 1)."""
+    def at(
+        self, fractions: Floats, choices: Floats, low: int
+    ) -> tuple[NDArray[np.int64], Floats, Steps]:
+        """Rows at these fractions of `mass`, their masses and steps; all arguments in [0, 1)."""
         at = np.searchsorted(self.cumulative, fractions * self.mass, side="right")
         at = np.minimum(at, len(self.cumulative) - 1)
-        return self.rows.rows.take(at), low + (choices * self.choices[at]).astype(np.int64)
+        steps = low + (choices * self.choices[at]).astype(np.int64)
+        return self.rows.take(at), self.masses.take(at), steps

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from rllib_per_acc._core import num_distinct
 from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.draws import EMPTY, NothingToSampleError, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -149,11 +148,11 @@ class PrioritizedReplay:
         columns = self._store.gather(
             drawn, gamma, infos=include_infos, extras=include_extra_model_outputs
         )
-        columns["weights"] = self._sampler.weights(self.tree[drawn.rows], len(self), exponent)
+        columns["weights"] = self._sampler.weights(drawn.masses, len(self), exponent)
         self._activity.log_sample(
             steps=num_items,
-            distinct_steps=num_distinct(drawn.rows),
-            distinct_episodes=num_distinct(drawn.slots),
+            distinct_steps=drawn.distinct_rows,
+            distinct_episodes=drawn.distinct_slots,
             resampled=resampled,
             mean_n_step=float(drawn.n_step.sum()) / num_items,
         )

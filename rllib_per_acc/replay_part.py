@@ -100,8 +100,9 @@ class ReplayPart(PrioritizedReplay):
             steps: How many steps each transition is to have, int64 of shape (n,).
             options: How to read them.
         """
-        rows = self._sampler.rows_at(fractions)
-        return self._proposal(self._store.serve(rows, steps, shorten=options.shorten), options)
+        rows, masses = self.tree.draw(fractions)
+        some = self._store.serve(rows, masses, steps, shorten=options.shorten)
+        return self._proposal(some, options)
 
     def fitting(self, low: int, high: int) -> tuple[float, int]:
         """The mass of what can serve `low` to `high` steps, and the length of the longest episode.
@@ -124,7 +125,7 @@ class ReplayPart(PrioritizedReplay):
             columns = self._store.gather(
                 drawn, options.gamma, infos=options.infos, extras=options.extras
             )
-            columns["mass"] = self.tree[drawn.rows]
+            columns["mass"] = drawn.masses
             columns["slot"] = drawn.slots
         handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
         return Proposal(columns, handle, drawn.positions)

@@ -117,7 +117,7 @@ def draw_from_parts(
     missing, rejected = request.num_items, 0
     for _ in range(_MAX_ROUNDS):
         n = missing if request.stratified else with_spare(missing, acceptance)
-        steps = random_steps(n, *request.n_step, rng)
+        steps = np.broadcast_to(random_steps(n, *request.n_step, rng), n)
         which, within = _split(fractions(n, rng, request.stratified), totals)
         shares = {
             part: np.flatnonzero(which == i) for i, part in enumerate(parts) if (which == i).any()

@@ -195,13 +195,9 @@ class PrioritySampler:
         if self._negated is not None:
             self._negated[rows] = -np.maximum(priorities, PRIORITY_FLOOR)
 
-    def draw(self, n: int, rng: np.random.Generator) -> Rows:
-        """`n` rows drawn with probabilities P(i), int32 of shape (n,)."""
-        return self.rows_at(fractions(n, rng, self.stratified))
-
-    def rows_at(self, fractions: Floats) -> Rows:
-        """The rows at these fractions, in [0, 1), of the total mass, int32."""
-        return self.tree.find_prefixsum(fractions * self.tree.sum()).astype(np.int32)
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+        """`n` rows drawn with probabilities P(i), int64 of shape (n,), and their masses."""
+        return self.tree.draw(fractions(n, rng, self.stratified))
 
     def weights(self, masses: Floats, size: int, beta: float) -> Floats:
         """The `importance_weights` of rows with these masses."""

@@ -90,6 +90,22 @@ class PriorityTree:
         """
         return self._tree.find_prefixsum(masses)
 
+    def draw(self, fractions: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Finds the leaves at fractions of the sum, and their masses.
+
+        Args:
+            fractions: Numbers in [0, 1), shape (n,).
+
+        Returns:
+            What ``find_prefixsum(fractions * sum())`` returns, int64, and the masses of these
+            leaves, float64, both of shape (n,).
+
+        Raises:
+            TypeError: if `fractions` are not real numbers.
+            ValueError: if one is not in [0, 1), or if ``sum() == 0``.
+        """
+        return self._tree.draw(fractions)
+
     def sum(self) -> float:
         """Returns the sum of all masses."""
         return self._tree.sum()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc._core import follow_links, serve_rows
+from rllib_per_acc._core import follow_links, num_distinct, serve_rows
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.columns import Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -74,30 +74,43 @@ class Transitions(NamedTuple):
         rows: Rows of the steps, int32 of shape (B,).
         generations: Of these rows, uint32.
         slots: The slots of their episodes, int32.
-        t: How many stored steps of the episode come before each, int32.
+        t: The time step in the episode of each, int64.
         n_step: Steps of each, int64.
         terminateds: Whether it ends with the end of a terminated episode, bool.
         truncateds: Whether it ends with the end of a truncated episode, bool.
+        masses: Of the rows, float64.
         positions: Which of the rows asked for these are, int64.
+        looked_at: How many of the rows asked for were looked at.
+        distinct_rows: How many different rows there are.
+        distinct_slots: How many different episodes.
     """
 
     rows: Rows
     generations: NDArray[np.uint32]
     slots: NDArray[np.int32]
-    t: NDArray[np.int32]
+    t: NDArray[np.int64]
     n_step: NDArray[np.int64]
     terminateds: NDArray[np.bool_]
     truncateds: NDArray[np.bool_]
+    masses: NDArray[np.float64]
     positions: NDArray[np.int64]
+    looked_at: int
+    distinct_rows: int
+    distinct_slots: int
 
     @staticmethod
     def joined(parts: Sequence[Transitions]) -> Transitions:
         """Several in one; `positions` are those in their parts."""
         if len(parts) == 1:
             return parts[0]
-        all_ = Transitions._make(map(np.concatenate, zip(*parts, strict=True)))
-        order = np.argsort(all_.terminateds | all_.truncateds, kind="stable")
-        return Transitions._make(values.take(order) for values in all_)
+        arrays = [np.concatenate(a) for a in zip(*(part[:9] for part in parts), strict=True)]
+        terminateds, truncateds = arrays[5:7]
+        order = np.argsort(terminateds | truncateds, kind="stable")
+        taken = [array.take(order) for array in arrays]
+        looked_at = sum(part.looked_at for part in parts)
+        return Transitions._make(
+            [*taken, looked_at, num_distinct(taken[0]), num_distinct(taken[2])]
+        )
 
 
 class TransitionStore:
@@ -270,18 +283,24 @@ class TransitionStore:
         ids = (self.episodes.by_slot(slot).episode_id for slot in located.slots)
         return np.fromiter(ids, object, len(located.rows))
 
-    def time_steps(self, where: Located | Transitions) -> NDArray[np.int64]:
+    def time_steps(self, located: Located) -> NDArray[np.int64]:
         """The time step in the episode of each row, int64."""
-        return self.episodes.t_started.take(where.slots).astype(np.int64) + where.t
+        return self.episodes.t_started.take(located.slots).astype(np.int64) + located.t
 
     def serve(
-        self, rows: Rows, n_step: NDArray[np.int64], most: int | None = None, shorten: bool = False
+        self,
+        rows: NDArray[np.int64],
+        masses: NDArray[np.float64],
+        n_step: NDArray[np.int64],
+        most: int | None = None,
+        shorten: bool = False,
     ) -> Transitions:
         """Of the transitions that would begin at `rows` those that their episodes can serve.
 
         Args:
-            rows: Rows of steps, int32 of shape (n,).
-            n_step: Steps that each is to have, >= 1, int64 of shape (n,).
+            rows: Rows of steps, int64 of shape (n,).
+            masses: Of the rows, float64 of shape (n,).
+            n_step: Steps that each is to have, >= 1, int64 of shape (n,), or (1,) for all.
             most: How many to return at most: the first ones; None for all.
             shorten: Whether to make those shorter that have too few steps left.
         """
@@ -292,7 +311,9 @@ class TransitionStore:
                 self.pool.generation,
                 episodes.lengths,
                 episodes.flags,
+                episodes.t_started,
                 rows,
+                masses,
                 n_step,
                 len(rows) if most is None else most,
                 shorten,
@@ -332,7 +353,7 @@ class TransitionStore:
             "terminateds": transitions.terminateds,
             "truncateds": transitions.truncateds,
             "n_step": transitions.n_step,
-            "t": self.time_steps(transitions),
+            "t": transitions.t,
         }
         if infos:
             gathered["infos"] = columns.take_infos(rows)

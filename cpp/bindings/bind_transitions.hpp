@@ -5,8 +5,11 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "transitions.hpp"
 
@@ -17,8 +20,9 @@ namespace py = pybind11;
 template <class T>
 using Array = py::array_t<T, py::array::c_style>;
 
-inline void check_rows(const Array<std::int32_t>& rows, py::ssize_t num_rows) {
-  const std::int32_t* row = rows.data();
+template <class Row>
+void check_rows(const Array<Row>& rows, py::ssize_t num_rows) {
+  const Row* row = rows.data();
   for (py::ssize_t i = 0; i < rows.size(); ++i) {
     if (row[i] < 0 || row[i] >= num_rows) {
       throw py::index_error("rows[" + std::to_string(i) + "] is " + std::to_string(row[i]) +
@@ -27,9 +31,9 @@ inline void check_rows(const Array<std::int32_t>& rows, py::ssize_t num_rows) {
   }
 }
 
-inline void check_lengths(py::ssize_t got, py::ssize_t expected) {
+inline void check_lengths(const char* name, py::ssize_t got, py::ssize_t expected) {
   if (got != expected) {
-    throw py::value_error("steps: got " + std::to_string(got) + " items, expected " +
+    throw py::value_error(std::string(name) + ": got " + std::to_string(got) + " items, expected " +
                           std::to_string(expected));
   }
 }
@@ -49,25 +53,38 @@ inline const Link* links_of(const Array<std::int32_t>& links) {
   return reinterpret_cast<const Link*>(links.data());
 }
 
-// Rows, generations, slots, t, steps, terminated and truncated flags, positions in what was given.
+// The fields of Python's `Transitions`. There is one number of steps for each row, or one for all.
 inline py::tuple serve_rows(const Array<std::int32_t>& links,
                             const Array<std::uint32_t>& generation,
                             const Array<std::int32_t>& length, const Array<std::uint8_t>& flags,
-                            const Array<std::int32_t>& rows, const Array<std::int64_t>& steps,
+                            const Array<std::int32_t>& t_started, const Array<std::int64_t>& rows,
+                            const Array<double>& masses, const Array<std::int64_t>& steps,
                             std::int64_t most, bool shorten) {
   const StoredSteps stored{links_of(links), length.data(), flags.data()};
   check_rows(rows, std::min(links.shape(0), generation.size()));
-  check_lengths(steps.size(), rows.size());
-  Served served = serve(stored, rows.data(), steps.data(), rows.size(), most, shorten);
+  check_lengths("masses", masses.size(), rows.size());
+  std::vector<std::int64_t> wanted(static_cast<std::size_t>(rows.size()));
+  if (steps.size() == 1) {
+    std::fill(wanted.begin(), wanted.end(), *steps.data());
+  } else {
+    check_lengths("steps", steps.size(), rows.size());
+    std::copy_n(steps.data(), steps.size(), wanted.begin());
+  }
+  Served served = serve(stored, rows.data(), std::move(wanted), most, shorten);
   const std::size_t num_going = served.going.size();
   std::vector<std::int64_t>& positions = served.going;
   positions.insert(positions.end(), served.ending.begin(), served.ending.end());
+
   const auto n = static_cast<py::ssize_t>(positions.size());
   Array<std::uint32_t> generations(n);
+  Array<std::int64_t> time_steps(n);
   Array<bool> terminated(n), truncated(n);
-  std::uint32_t* const out = generations.mutable_data();
+  std::uint32_t* const generation_out = generations.mutable_data();
+  std::int64_t* const time_step_out = time_steps.mutable_data();
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    out[i] = generation.data()[rows.data()[positions[i]]];
+    const auto position = static_cast<std::size_t>(positions[i]);
+    generation_out[i] = generation.data()[rows.data()[position]];
+    time_step_out[i] = std::int64_t{t_started.data()[served.slot[position]]} + served.t[position];
   }
   std::fill_n(terminated.mutable_data(), n, false);
   std::fill_n(truncated.mutable_data(), n, false);
@@ -76,11 +93,13 @@ inline py::tuple serve_rows(const Array<std::int32_t>& links,
     terminated.mutable_data()[i] = (flag & 1) != 0;
     truncated.mutable_data()[i] = (flag & 2) != 0;
   }
-  return py::make_tuple(picked<std::int32_t>(positions, rows.data()), generations,
-                        picked<std::int32_t>(positions, served.slot.data()),
-                        picked<std::int32_t>(positions, served.t.data()),
+  const auto chosen = picked<std::int32_t>(positions, rows.data());
+  const auto slots = picked<std::int32_t>(positions, served.slot.data());
+  return py::make_tuple(chosen, generations, slots, time_steps,
                         picked<std::int64_t>(positions, served.steps.data()), terminated, truncated,
-                        Array<std::int64_t>(n, positions.data()));
+                        picked<double>(positions, masses.data()),
+                        Array<std::int64_t>(n, positions.data()), served.looked_at,
+                        num_distinct(chosen.data(), n), num_distinct(slots.data(), n));
 }
 
 inline py::tuple follow(const Array<std::int32_t>& links, const Array<double>& rewards,
@@ -88,7 +107,7 @@ inline py::tuple follow(const Array<std::int32_t>& links, const Array<double>& r
                         double gamma) {
   const Link* const first = links_of(links);
   check_rows(rows, std::min(links.shape(0), rewards.size()));
-  check_lengths(steps.size(), rows.size());
+  check_lengths("steps", steps.size(), rows.size());
   Array<std::int32_t> reached(rows.size());
   Array<double> total(rows.size());
   const std::int64_t bad =
@@ -104,7 +123,8 @@ inline py::tuple follow(const Array<std::int32_t>& links, const Array<double>& r
 inline void register_transitions(py::module_& module) {
   module.def("serve_rows", &serve_rows, py::arg("links").noconvert(),
              py::arg("generation").noconvert(), py::arg("length").noconvert(),
-             py::arg("flags").noconvert(), py::arg("rows").noconvert(),
+             py::arg("flags").noconvert(), py::arg("t_started").noconvert(),
+             py::arg("rows").noconvert(), py::arg("masses").noconvert(),
              py::arg("steps").noconvert(), py::arg("most"), py::arg("shorten"));
   module.def("follow_links", &follow, py::arg("links").noconvert(), py::arg("rewards").noconvert(),
              py::arg("rows").noconvert(), py::arg("steps").noconvert(), py::arg("gamma"));

@@ -136,6 +136,30 @@ py::object find_prefixsum(const T& tree, py::handle masses_arg) {
   return found.take();
 }
 
+// The leaves at fractions, in [0, 1), of the sum, and their masses: one call for a sample.
+template <class T>
+py::tuple draw(const T& tree, py::handle fractions_arg) {
+  const Values fractions(fractions_arg, "fractions");
+  const std::int64_t n = fractions.size();
+  const std::int64_t at = first_bad_mass(fractions.data(), n, 1.0);
+  if (at >= 0) throw py::value_error(fractions.complain(at, "a number in [0, 1)"));
+  Result<std::int64_t> indices(n, false);
+  Result<double> masses(n, false);
+  std::int64_t* found = indices.data();
+  double* values = masses.data();
+  bool empty = false;
+  locked(tree, n, [&] {
+    const double sum = tree.root().sum;
+    empty = n > 0 && sum == 0.0;
+    if (empty) return;
+    for (std::int64_t j = 0; j < n; ++j) values[j] = fractions.data()[j] * sum;
+    tree.find_prefixsum(values, found, n);
+    tree.read(found, values, n);
+  });
+  if (empty) throw py::value_error("draw() on a tree whose sum is 0.0: expected a leaf with mass");
+  return py::make_tuple(indices.take(), masses.take());
+}
+
 template <class T>
 py::object read(const T& tree, py::handle indices_arg) {
   const Indices indices(indices_arg, "indices");
@@ -234,6 +258,7 @@ py::class_<T> register_tree(py::module_& module, const char* name) {
   }
   if constexpr (std::is_same_v<Node, PairNode>) {
     cls.def("sum", &root_sum<T>).def("min", &root_min<T>);
+    cls.def("draw", &draw<T>, py::arg("fractions"));
   } else {
     cls.def("reduce", &reduce<T>, py::arg("start"), py::arg("end")).def("nodes", &read_nodes<T>);
   }

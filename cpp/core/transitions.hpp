@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace rpa {
@@ -27,18 +28,18 @@ struct Served {
   std::vector<std::int32_t> slot, t;  // of all that were looked at
   std::vector<std::int64_t> steps;
   std::vector<std::int64_t> going, ending;  // positions; ending: with the end of the episode
+  std::int64_t looked_at = 0;
 };
 
-// The first `most` of `n` transitions that have enough steps left in their episodes; with `shorten`
-// transitions are made shorter, so that all can.
-inline Served serve(const StoredSteps& stored, const std::int32_t* rows, const std::int64_t* steps,
-                    std::int64_t n, std::int64_t most, bool shorten) {
-  const auto size = static_cast<std::size_t>(n);
-  Served served{std::vector<std::int32_t>(size),
-                std::vector<std::int32_t>(size),
-                std::vector<std::int64_t>(steps, steps + n),
-                {},
-                {}};
+// The first `most` of the transitions from `rows` that have enough steps left in their episodes;
+// with `shorten` transitions are made shorter, so that all can.
+inline Served serve(const StoredSteps& stored, const std::int64_t* rows,
+                    std::vector<std::int64_t> steps, std::int64_t most, bool shorten) {
+  const std::size_t size = steps.size();
+  Served served;
+  served.slot.resize(size);
+  served.t.resize(size);
+  served.steps = std::move(steps);
   for (std::size_t i = 0; i < size; ++i) {
     const Link& link = stored.links[rows[i]];
     served.slot[i] = link.slot;
@@ -46,6 +47,7 @@ inline Served serve(const StoredSteps& stored, const std::int32_t* rows, const s
   }
   served.going.reserve(size);
   for (std::size_t i = 0; i < size && most > 0; ++i) {
+    ++served.looked_at;
     const std::int32_t slot = served.slot[i];
     const std::int64_t left = stored.length[slot] - served.t[i];
     if (shorten) served.steps[i] = std::min(served.steps[i], left);
@@ -89,15 +91,16 @@ inline std::int64_t follow_links(const Link* links, const double* rewards, const
   return -1;
 }
 
-// How many different values there are.
+// How many different values there are; `n` is less than 2^31.
 inline std::int64_t num_distinct(const std::int32_t* values, std::int64_t n) {
-  std::size_t slots = 16;
-  while (slots < 2 * static_cast<std::size_t>(n)) slots *= 2;
-  std::vector<std::int64_t> seen(slots, -1);  // a hash set; positions in `values`
+  std::uint32_t bits = 4;
+  while ((std::int64_t{1} << bits) < 2 * n) ++bits;
+  std::vector<std::int32_t> seen(std::size_t{1} << bits, -1);  // a hash set of positions
+  const std::size_t mask = seen.size() - 1;
   std::int64_t distinct = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::size_t at = (static_cast<std::uint32_t>(values[i]) * 2654435769U) & (slots - 1);
-    while (seen[at] >= 0 && values[seen[at]] != values[i]) at = (at + 1) & (slots - 1);
+  for (std::int32_t i = 0; i < n; ++i) {
+    std::size_t at = (static_cast<std::uint32_t>(values[i]) * 2654435769U) >> (32 - bits);
+    while (seen[at] >= 0 && values[seen[at]] != values[i]) at = (at + 1) & mask;
     if (seen[at] < 0) {
       seen[at] = i;
       ++distinct;

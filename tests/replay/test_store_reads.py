@@ -20,8 +20,8 @@ def store() -> TransitionStore:
 
 
 def served(store: TransitionStore, n: int, **options) -> Transitions:
-    rows = store.live_rows()
-    return store.serve(rows, np.full(len(rows), n), **options)
+    rows = store.live_rows().astype(np.int64)
+    return store.serve(rows, rows + 0.5, np.array([n]), **options)
 
 
 def test_only_steps_with_enough_left_serve_and_ends_come_last(store):
@@ -31,6 +31,8 @@ def test_only_steps_with_enough_left_serve_and_ends_come_last(store):
     np.testing.assert_array_equal(some.t, [0, 1, 0, 2])
     assert not some.terminateds.any()
     np.testing.assert_array_equal(some.rows, store.live_rows()[some.positions])
+    np.testing.assert_array_equal(some.masses, some.rows + 0.5)
+    assert (some.looked_at, some.distinct_rows, some.distinct_slots) == (8, 4, 2)
 
 
 def test_the_first_ones_are_taken(store):
@@ -57,9 +59,11 @@ def test_past_the_end_is_refused(store):
         store.gather(some._replace(n_step=np.full(len(some.rows), 4)), 1.0)
     for rows in ([-1], [10**6]):
         with pytest.raises(IndexError, match=r"rows\[0\] is"):
-            store.serve(np.array(rows, np.int32), np.ones(1, np.int64))
+            store.serve(np.array(rows), np.ones(1), np.ones(1, np.int64))
     with pytest.raises(ValueError, match="steps: got 2 items, expected 1"):
-        store.serve(np.zeros(1, np.int32), np.ones(2, np.int64))
+        store.serve(np.zeros(1, np.int64), np.ones(1), np.ones(2, np.int64))
+    with pytest.raises(ValueError, match="masses: got 2 items, expected 1"):
+        store.serve(np.zeros(1, np.int64), np.ones(2), np.ones(1, np.int64))
 
 
 def test_num_distinct():

@@ -104,3 +104,25 @@ def test_one_by_one_is_the_same_as_a_batch(device):
     assert all(type(single) is int for single in singles)
     for size in (1, 2, 3, 15, 16, 17, 31, 33, len(masses)):  # whole and broken blocks of lanes
         assert tree.find_prefixsum(masses[-size:]).tolist() == singles[-size:]
+
+
+@pytest.mark.parametrize("n", [0, 1, 8, 600, 5000])
+def test_draw_is_a_search_at_fractions_of_the_sum(device, n):
+    rng = np.random.default_rng(n)
+    tree = tree_of(wild_leaves(rng, 1000), device)
+    fractions = rng.random(n)
+    indices, masses = tree.draw(fractions)
+    np.testing.assert_array_equal(indices, tree.find_prefixsum(fractions * tree.sum()))
+    np.testing.assert_array_equal(masses, tree[indices])
+    assert (indices.dtype, masses.dtype) == (np.int64, np.float64)
+
+
+def test_draw_refuses_what_is_no_fraction(device):
+    tree = tree_of([1.0, 2.0], device)
+    for bad in (-0.1, 1.5, np.nan):
+        with pytest.raises(
+            ValueError, match=r"fractions\[1\] is .*: expected a number in \[0, 1\)"
+        ):
+            tree.draw([0.5, bad])
+    with pytest.raises(ValueError, match=r"sum is 0\.0"):
+        PriorityTree(5, device=device).draw([0.5])
