@@ -56,8 +56,8 @@ def _others(settings: Settings) -> Table:
         settings.progress(f"replay: filling {name}")
         try:
             contenders[name] = make(capacity, rng)
-        except ImportError as error:
-            notes.append(f"{name} is not installed: {error}")
+        except (ImportError, RuntimeError) as error:  # torchrl without its compiled part raises it
+            notes.append(f"{name} cannot be used here: {error}")
     settings.progress("replay: sampling")
     timings = interleaved(contenders, lambda: None, repeats=10 if settings.quick else 50)
     return Table(
