@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +13,6 @@ from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.draws import EMPTY, NothingToSampleError, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
-from rllib_per_acc.replay_folder import SavedFolder, write_folder
 from rllib_per_acc.replay_options import (
     BetaSchedule,
     NStep,
@@ -25,12 +23,13 @@ from rllib_per_acc.replay_options import (
     non_negative_int,
     positive_int,
 )
+from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
 from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
 from rllib_per_acc.transitions import TransitionStore
 
 
-class PrioritizedReplay:
+class PrioritizedReplay(Resumable):
     """Prioritized experience replay over columns of transitions.
 
     Args:
@@ -41,16 +40,12 @@ class PrioritizedReplay:
         TypeError, ValueError: If an option has a wrong type or value.
     """
 
+    holds = "episodes"
+
     def __init__(self, capacity: int, **options: Any) -> None:
-        self.options = ReplayOptions(**options)
+        self.options: ReplayOptions = ReplayOptions(**options)
         self._store = TransitionStore(capacity)
-        self._sampler = PrioritySampler(
-            self.options.alpha,
-            max_priority=self.options.max_priority,
-            sampling=self.options.sampling,
-            weight_normalization=self.options.weight_normalization,
-            device=self.options.device,
-        )
+        self._sampler = PrioritySampler(self.options)
         self.rng = np.random.default_rng(self.options.seed)
         self.incarnation = 0
         self._activity = Activity(self.options.metrics_window)
@@ -231,10 +226,7 @@ class PrioritizedReplay:
         return self._store.chunks(start, stop)
 
     def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Everything needed to go on: a description for `json_values`, and arrays.
-
-        The arrays are views of what this replay goes on to change: copy or write them at once.
-        """
+        """See `Resumable.state_arrays`."""
         columns, arrays = self._store.state()
         sampler, masses = self._sampler.state(self._store.pool.num_used)
         description = {
@@ -247,19 +239,7 @@ class PrioritizedReplay:
         return description, arrays | masses
 
     def restore_arrays(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Goes on from what `state_arrays` returned, perhaps of a replay of another capacity.
-
-        The oldest episodes are evicted where the capacity is less. With another `alpha` the masses
-        are computed anew. Batches sampled before are stale from then on.
-
-        Args:
-            description: As from `state_arrays`.
-            arrays: Likewise. They become this replay's own, without a copy where they can be
-                resized, and are taken out of the dict.
-
-        Raises:
-            ValueError: If they are not what `state_arrays` returned; the replay is unchanged.
-        """
+        """See `Resumable.restore_arrays`; whole episodes are evicted."""
         restored = PrioritizedReplay(self.capacity, **asdict(self.options))
         try:
             check_rows(arrays)
@@ -274,86 +254,7 @@ class PrioritizedReplay:
             restored._reported = Counts.restored(description["lifetimes"])
             dropped = description["stale_priorities_dropped"]
             restored.num_stale_dropped = non_negative_int("stale_priorities_dropped", dropped)
-        except _NOT_A_STATE as error:
-            raise ValueError(f"state: cannot be restored, {_reason(error)}") from error
+        except NOT_A_STATE as error:
+            raise not_a_state(error) from error
         restored.incarnation = self.incarnation + 1
         self.__dict__.update(restored.__dict__)
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything needed to go on, as copies: `description` (JSON-able) and `arrays`."""
-        description, arrays = self.state_arrays()
-        return {
-            "description": copy.deepcopy(description),
-            "arrays": {name: copy.deepcopy(array) for name, array in arrays.items()},
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from what `get_state` returned, which stays as it is; see `restore_arrays`.
-
-        Raises:
-            ValueError: If it is not such a state; nothing is changed.
-        """
-        try:
-            description, arrays = state["description"], dict(state["arrays"])
-        except _NOT_A_STATE as error:
-            raise ValueError(f"state: cannot be restored, {_reason(error)}") from error
-        self.restore_arrays(description, {n: copy.deepcopy(a) for n, a in arrays.items()})
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything needed to go on into a folder: arrays, JSON, no pickle.
-
-        An earlier save in the folder is replaced at once at the end: it stays whole if the disk is
-        full or the process dies. Infos, and observations that are not arrays of numbers, are
-        written as JSON; they may hold what `json_values.to_json` takes.
-
-        Args:
-            path: A folder: a new one, an empty one, or one with an earlier save.
-
-        Raises:
-            FileExistsError: If the folder holds something else.
-            OSError: If a file cannot be written.
-            TypeError: If an object cannot be written as JSON; the message names its column.
-        """
-        description, arrays = self.state_arrays()
-        given = {"capacity": self.capacity, "options": asdict(self.options), "state": description}
-        write_folder(path, given, arrays)
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], capacity: int | None = None, **options: Any
-    ) -> PrioritizedReplay:
-        """A replay that goes on from a save: the same masses, the same next sample.
-
-        Nothing in the folder is run; everything in it is checked.
-
-        Args:
-            path: The folder.
-            capacity: Another capacity than that of the saved replay. If it is less, the oldest
-                episodes are left out.
-            options: Other options than those of the saved replay; see `ReplayOptions`.
-
-        Raises:
-            FileNotFoundError: If there is no save in the folder.
-            TypeError, ValueError: If an option has a wrong type or value.
-            ValueError: If a file is missing, damaged, foreign or of a newer version; the message
-                names it.
-        """
-        saved = SavedFolder(path)
-        try:
-            written, state = dict(saved.description["options"]), saved.description["state"]
-            capacity = saved.description["capacity"] if capacity is None else capacity
-        except _NOT_A_STATE as error:
-            raise ValueError(f"{path}: not the save of a replay, {_reason(error)}") from error
-        replay = cls(capacity, **written | options)
-        try:
-            replay.restore_arrays(state, saved.read())
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
-        return replay
-
-
-_NOT_A_STATE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
-
-
-def _reason(error: Exception) -> str:
-    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)

@@ -16,43 +16,65 @@ _LONGEST = np.iinfo(np.int32).max
 BetaSchedule = float | Sequence[tuple[float, float]]
 
 
+DEFAULT_BETA = 0.4
+
+
 @dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """How transitions are prioritized, drawn and weighted.
+class PriorityOptions:
+    """How what is stored is prioritized, drawn and weighted.
 
     Attributes:
         alpha: Exponent of the priorities, >= 0; 0 draws uniformly.
         beta: Exponent of the importance weights, >= 0, used where `sample` is given none; or a
-            schedule `[[env steps added, value], ...]`, linear in between.
+            schedule `[[env steps added, value], ...]`, linear in between. None is the default.
+        min_priority: None: masses are `max(priority, 1e-12) ** alpha` (RLlib); a number >= 0:
+            `(|priority| + min_priority) ** alpha` (the paper's proportional variant).
         sampling: `"proportional"`: independent draws; `"stratified"`: one from each of B equal
             parts of the total.
         weight_normalization: Divide weights by the highest possible one of the `"buffer"` (the
             paper and RLlib) or by the highest one of the `"batch"`.
-        max_priority: New steps get the highest priority of the buffer's `"lifetime"` (RLlib), or
-            the highest one in the `"buffer"` now.
-        incomplete_n_step: A step too near the end of its episode is drawn again (`"resample"`,
-            RLlib), or its transition is cut short (`"shorten"`).
+        max_priority: What is new and has no priority gets the highest one of the buffer's
+            `"lifetime"` (RLlib), or the highest one in the `"buffer"` now.
         device: Where the tree lives: `"cpu"`, `"gpu"` or `"auto"`.
         seed: Of all draws; None for a fresh one.
-        metrics_window: How many calls the per-call metrics are averaged over.
     """
 
     alpha: float = 0.6
-    beta: BetaSchedule = 0.4
+    beta: BetaSchedule = DEFAULT_BETA
+    min_priority: float | None = None
     sampling: Literal["proportional", "stratified"] = "proportional"
     weight_normalization: Literal["buffer", "batch"] = "buffer"
     max_priority: Literal["lifetime", "buffer"] = "lifetime"
-    incomplete_n_step: Literal["resample", "shorten"] = "resample"
     device: Literal["auto", "cpu", "gpu"] = "auto"
     seed: int | None = None
-    metrics_window: int = 100
 
     def __post_init__(self) -> None:
         check_choices(self)
         non_negative("alpha", self.alpha)
+        if self.beta is None:
+            object.__setattr__(self, "beta", DEFAULT_BETA)
         beta_at(self.beta, int)
+        if self.min_priority is not None:
+            non_negative("min_priority", self.min_priority)
         if self.seed is not None:
             non_negative_int("seed", self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions(PriorityOptions):
+    """The options of a replay of episodes: `PriorityOptions`, and how n-step transitions are read.
+
+    Attributes:
+        incomplete_n_step: A step too near the end of its episode is drawn again (`"resample"`,
+            RLlib), or its transition is cut short (`"shorten"`).
+        metrics_window: How many calls the per-call metrics are averaged over.
+    """
+
+    incomplete_n_step: Literal["resample", "shorten"] = "resample"
+    metrics_window: int = 100
+
+    def __post_init__(self) -> None:
+        PriorityOptions.__post_init__(self)
         positive_int("metrics_window", self.metrics_window)
 
     def shortens(self, incomplete_n_step: str | None) -> bool:

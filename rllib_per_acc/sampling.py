@@ -1,22 +1,22 @@
 """Priorities to probabilities: alpha, beta, the floor, the maximum, draws and weights.
 
 A *priority* is what a learner reports (an absolute TD error); the *mass* of a row is
-`max(priority, floor) ** alpha`, which the tree holds. Row i is drawn with probability
-P(i) = mass_i / total (Schaul et al., 2016, equation 1).
+`max(priority, floor) ** alpha` or `(|priority| + min_priority) ** alpha`, which the tree holds. Row
+i is drawn with probability P(i) = mass_i / total (Schaul et al., 2016, equation 1).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc import _core
 from rllib_per_acc.columns import Rows
-from rllib_per_acc.replay_options import non_negative, non_negative_int
+from rllib_per_acc.replay_options import PriorityOptions, non_negative, non_negative_int
 from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, power
 
 Floats = NDArray[np.float64]
@@ -97,31 +97,17 @@ class PrioritySampler:
     """The masses of rows in a tree, and everything drawn from it.
 
     Args:
-        alpha: Exponent of the priorities, >= 0; 0 draws uniformly.
-        max_priority: What new rows get: `"lifetime"`, the highest priority ever seen (RLlib), or
-            `"buffer"`, the highest one stored now.
-        sampling: `"proportional"`: independent draws; `"stratified"`: one draw from each of B
-            equal parts of the total.
-        weight_normalization: Importance weights are divided by the highest possible one of the
-            `"buffer"` (the paper, RLlib) or by the highest one of the `"batch"`.
-        device: Where the tree lives: `"cpu"`, `"gpu"` or `"auto"`.
+        options: See there.
     """
 
-    def __init__(
-        self,
-        alpha: float,
-        *,
-        max_priority: Literal["lifetime", "buffer"] = "lifetime",
-        sampling: Literal["proportional", "stratified"] = "proportional",
-        weight_normalization: Literal["buffer", "batch"] = "buffer",
-        device: str = "auto",
-    ) -> None:
-        self.alpha = alpha
-        self.stratified = sampling == "stratified"
-        self._by_batch = weight_normalization == "batch"
-        self.tree = PriorityTree(1, device)
+    def __init__(self, options: PriorityOptions) -> None:
+        self.alpha = options.alpha
+        self.min_priority = options.min_priority
+        self.stratified = options.sampling == "stratified"
+        self._by_batch = options.weight_normalization == "batch"
+        self.tree = PriorityTree(1, options.device)
         self.lifetime_max_priority = 1.0
-        self._negated = MinSegmentTree(1) if max_priority == "buffer" else None
+        self._negated = MinSegmentTree(1) if options.max_priority == "buffer" else None
         self.num_lifted = 0
         """Masses that underflowed and were lifted to the smallest normal number."""
 
@@ -154,20 +140,29 @@ class PrioritySampler:
         """
         if not len(priorities):
             return
-        highest = max(float(priorities.max()), PRIORITY_FLOOR)
-        if power(highest, self.alpha) > _LARGEST_MASS:
+        sizes = self._sizes(priorities)
+        if power(float(sizes.max()) + (self.min_priority or 0.0), self.alpha) > _LARGEST_MASS:
             raise ValueError(
-                f"{name}: got {highest} at position {priorities.argmax()}, expected at most "
+                f"{name}: got {sizes.max()} at position {sizes.argmax()}, expected at most "
                 f"{_LARGEST_MASS:.3g} as the {self.alpha}-th power (alpha): sums must stay finite"
             )
 
+    def _sizes(self, priorities: Floats) -> Floats:
+        """What counts of priorities: those above the floor, or without their signs."""
+        if self.min_priority is None:
+            return np.maximum(priorities, PRIORITY_FLOOR)
+        return np.abs(priorities)
+
     def masses_of(self, priorities: Floats) -> tuple[Floats, float]:
-        """`max(priority, PRIORITY_FLOOR) ** alpha`, never 0, and the highest priority."""
+        """Masses, never 0, and the greatest of `_sizes`."""
+        raised, floor, offset = priorities, PRIORITY_FLOOR, self.min_priority
+        if offset is not None:
+            raised, floor = self._sizes(priorities) + offset, 0.0
         masses, num_lifted, highest = _core.priority_masses(
-            priorities, self.alpha, PRIORITY_FLOOR, _SMALLEST_MASS
+            raised, self.alpha, floor, _SMALLEST_MASS
         )
         self.num_lifted += num_lifted
-        return masses, highest
+        return masses, highest if offset is None else float(np.abs(priorities).max(initial=0.0))
 
     def replace(self, freed: Rows, rows: Rows, priorities: Floats) -> None:
         """Takes out `freed` rows and gives `rows` their first priorities, in one update."""
@@ -175,14 +170,14 @@ class PrioritySampler:
 
     def replace_masses(self, freed: Rows, rows: Rows, masses: Floats) -> None:
         """As `replace`, with masses that were those of rows elsewhere."""
-        self._replace(freed, rows, masses, _priorities_of(masses, self.alpha))
+        self._replace(freed, rows, masses, _priorities_of(masses, self.alpha, self.min_priority))
 
     def _replace(self, freed: Rows, rows: Rows, masses: Floats, priorities: Floats) -> None:
         both = np.concatenate([freed, rows])
         self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
         if self._negated is not None:
             self._negated[both] = np.concatenate(
-                [np.full(len(freed), np.inf), -np.maximum(priorities, PRIORITY_FLOOR)]
+                [np.full(len(freed), np.inf), -self._sizes(priorities)]
             )
 
     def update(self, rows: Rows, priorities: Floats) -> None:
@@ -193,7 +188,7 @@ class PrioritySampler:
         self.tree.update(rows, masses)
         self.lifetime_max_priority = max(self.lifetime_max_priority, highest)
         if self._negated is not None:
-            self._negated[rows] = -np.maximum(priorities, PRIORITY_FLOOR)
+            self._negated[rows] = -self._sizes(priorities)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
         """`n` rows drawn with probabilities P(i), int64 of shape (n,), and their masses."""
@@ -211,6 +206,7 @@ class PrioritySampler:
         """
         description = {
             "alpha": self.alpha,
+            "min_priority": self.min_priority,
             "lifetime_max_priority": self.lifetime_max_priority,
             "num_lifted": self.num_lifted,
         }
@@ -223,24 +219,29 @@ class PrioritySampler:
     def restore(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """Takes what another sampler's `state` returned, checked, into this new sampler.
 
-        Priorities that are not there, and masses of another alpha, are computed from each other.
+        Priorities that are not there, and masses of another alpha or `min_priority`, are computed
+        from each other.
 
         Raises:
             ValueError: If a number of the description is not one that a sampler has.
         """
         alpha = non_negative("alpha", description["alpha"])
+        min_priority = description.get("min_priority")
+        if min_priority is not None:
+            non_negative("min_priority", min_priority)
+        same = (alpha, min_priority) == (self.alpha, self.min_priority)
         self.lifetime_max_priority = non_negative(
             "lifetime_max_priority", description["lifetime_max_priority"]
         )
         self.check("lifetime_max_priority", np.array([self.lifetime_max_priority]))
         self.num_lifted = non_negative_int("num_lifted", description["num_lifted"])
         masses, priorities = arrays.pop("masses"), arrays.pop("priorities", None)
-        if alpha != self.alpha or (priorities is None and self._negated is not None):
+        if not same or (priorities is None and self._negated is not None):
             stored = np.flatnonzero(masses)
             if priorities is None:
                 priorities = np.full(len(masses), -np.inf)
-                priorities[stored] = _priorities_of(masses[stored], alpha)
-            if alpha != self.alpha:
+                priorities[stored] = _priorities_of(masses[stored], alpha, min_priority)
+            if not same:
                 self.check("priorities", priorities[stored])
                 masses[stored], _ = self.masses_of(priorities[stored])
         if len(masses) and masses.max() > _LARGEST_MASS:
@@ -253,9 +254,11 @@ class PrioritySampler:
         self.tree.set_state({"leaves": masses})
 
 
-def _priorities_of(masses: Floats, alpha: float) -> Floats:
+def _priorities_of(masses: Floats, alpha: float, min_priority: float | None) -> Floats:
     """What gives these masses, up to rounding; 1 where alpha = 0 has made all masses equal."""
-    return power(masses, 1.0 / alpha if alpha else 0.0)
+    if not alpha:
+        return np.ones(len(masses))
+    return np.maximum(power(masses, 1.0 / alpha) - (min_priority or 0.0), 0.0)
 
 
 def _blocks(n: int) -> Iterator[NDArray[np.int64]]:

@@ -80,8 +80,6 @@ class AccPrioritizedEpisodeReplayBuffer(
         self._metrics_num_episodes_for_smoothing = positive_int(
             "metrics_num_episodes_for_smoothing", metrics_num_episodes_for_smoothing
         )
-        if options.get("beta", 0) is None:
-            del options["beta"]  # the default
         replay, shards, adapter = split_options(
             {
                 **options,
