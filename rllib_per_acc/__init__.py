@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         AccConfigMixin,
     )
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
+    from rllib_per_acc.transition_replay import TransitionReplay
     from rllib_per_acc.transitions import TransitionStore
 
 # Public name -> the module that defines it.
@@ -51,6 +52,7 @@ _EXPORTS = {
     "PrioritizedReplay": "replay",
     "PriorityTree": "segment_tree",
     "SumSegmentTree": "segment_tree",
+    "TransitionReplay": "transition_replay",
     "TransitionStore": "transitions",
     "build_info": "devices",
     "enable": "rllib.config",
@@ -72,6 +74,7 @@ __all__ = [
     "PrioritizedReplay",
     "PriorityTree",
     "SumSegmentTree",
+    "TransitionReplay",
     "TransitionStore",
     "__version__",
     "build_info",

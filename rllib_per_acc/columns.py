@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from rllib_per_acc.structures import Layout, flatten, layout_of, unflatten
+from rllib_per_acc.structures import Layout, flatten, layout_of, num_leaves_of, unflatten
 
 Rows = NDArray[np.int32]
 
 STORED_KINDS = "biufcO"
 """Of the dtypes that columns have."""
+
+NOTHING = "nothing"
+"""In a state, the layout of a column that nothing was written to."""
 
 
 def as_leaf(values: Any, what: str, length: int) -> np.ndarray:
@@ -48,6 +51,26 @@ def owned(array: np.ndarray, num_rows: int) -> np.ndarray:
     if not (flags.owndata and flags.writeable and flags.c_contiguous and type(array) is np.ndarray):
         array = np.array(array, order="C")
     array.resize((num_rows, *array.shape[1:]), refcheck=False)
+    return array
+
+
+def array_of(
+    arrays: dict[str, np.ndarray], name: str, dtype: DTypeLike, length: int | None = None
+) -> NDArray[Any]:
+    """The array with this name, which must have this dtype, one dimension and this length.
+
+    Raises:
+        ValueError: If there is none or it is another one.
+    """
+    array = arrays.get(name)
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name}: got {type(array).__name__}, expected an array")
+    if array.dtype != dtype or array.ndim != 1 or length not in (None, len(array)):
+        n = "any number of" if length is None else length
+        raise ValueError(
+            f"{name}: got {array.dtype} of shape {array.shape}, expected {np.dtype(dtype)} of "
+            f"{n} items"
+        )
     return array
 
 
@@ -145,6 +168,30 @@ class Column:
         """The nested values at `rows`, copied: leaves of shape (len(rows), ...)."""
         return unflatten([leaf.take(rows, axis=0) for leaf in self.leaves], self.layout)
 
+    def state(self, num_rows: int) -> tuple[Any, dict[str, np.ndarray]]:
+        """The layout, and the arrays of the first `num_rows` rows as views."""
+        arrays = {f"{self.name}.{i}": leaf[:num_rows] for i, leaf in enumerate(self.leaves)}
+        return (self.layout if self.leaves else NOTHING), arrays
+
+    def restore(
+        self, layout: Any, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
+    ) -> None:
+        """Takes what another's `state` returned into this new column of `allocated` rows.
+
+        Raises:
+            ValueError: If an array is missing, or is none of `num_rows` items that fits.
+        """
+        self.layout = None if layout == NOTHING else layout
+        for i in range(0 if layout == NOTHING else num_leaves_of(layout)):
+            name = f"{self.name}.{i}"
+            leaf = arrays.pop(name)
+            if leaf.dtype.kind not in STORED_KINDS or not leaf.ndim or len(leaf) != num_rows:
+                raise ValueError(
+                    f"{name}: got {leaf.dtype} of shape {leaf.shape}, expected "
+                    f"{num_rows} numbers, arrays or objects"
+                )
+            self.leaves.append(owned(leaf, allocated))
+
 
 class OptionalColumn(Column):
     """A column that not every row has a value in."""
@@ -174,3 +221,49 @@ class OptionalColumn(Column):
         """Takes the values at `rows` away."""
         super().clear(rows)
         self.present[rows] = False
+
+    def state(self, num_rows: int) -> tuple[Any, dict[str, np.ndarray]]:
+        """As of `Column`, and which rows have a value."""
+        layout, arrays = super().state(num_rows)
+        return layout, arrays | {f"{self.name}.present": self.present[:num_rows]}
+
+    def restore(
+        self, layout: Any, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
+    ) -> None:
+        """As of `Column`."""
+        super().restore(layout, arrays, num_rows, allocated)
+        name = f"{self.name}.present"
+        array_of(arrays, name, np.bool_, num_rows)
+        self.present = owned(arrays.pop(name), allocated)
+
+
+class NumberColumn(Column):
+    """One number for every row, of one dtype."""
+
+    def __init__(self, name: str, dtype: DTypeLike) -> None:
+        super().__init__(name)
+        self._dtype = np.dtype(dtype)
+
+    def prepare(self, structs: Sequence[Any], lengths: Sequence[int]) -> Prepared:
+        """As of `Column`.
+
+        Raises:
+            ValueError: If something is no number, or is none of the two numbers that bools are.
+        """
+        (given,) = super().prepare(structs, lengths).leaves
+        if given.dtype.kind not in "biuf" or given.ndim != 1:
+            raise ValueError(
+                f"{self.name}: got {given.dtype} items of shape {given.shape[1:]}, expected numbers"
+            )
+        numbers = given.astype(self._dtype, copy=False)
+        if self._dtype == np.bool_ and (numbers != given).any():
+            raise ValueError(f"{self.name}: got {given[numbers != given][0]}, expected bools")
+        return Prepared(None, [numbers])
+
+    def restore(
+        self, layout: Any, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
+    ) -> None:
+        """As of `Column`."""
+        super().restore(layout, arrays, num_rows, allocated)
+        if self.leaves:
+            array_of({self.name: self.leaves[0]}, self.name, self._dtype)

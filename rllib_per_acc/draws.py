@@ -28,7 +28,7 @@ MAX_SPARE = 4
 
 
 class NothingToSampleError(ValueError):
-    """The replay is empty, or no stored episode is as long as a transition has to be."""
+    """Less is stored than was asked for: nothing, too few, or no episode that is long enough."""
 
 
 def too_short(n_step: int, longest: int) -> NothingToSampleError:

@@ -29,7 +29,14 @@ class RowHandle(NamedTuple):
     incarnation: int
 
 
-class ReplayClient(Protocol):
+class TakesPriorities(Protocol):
+    """What a batch needs of the replay that it comes from."""
+
+    def update(self, handle: Any, priorities: Any) -> None:
+        """Gives the rows of a batch new priorities; called by `ReplayBatch.update`."""
+
+
+class ReplayClient(TakesPriorities, Protocol):
     """What adapters need of a replay, wherever it lives."""
 
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
@@ -47,9 +54,6 @@ class ReplayClient(Protocol):
         incomplete_n_step: str | None = None,
     ) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
-
-    def update(self, handle: Any, priorities: Any) -> None:
-        """Gives the rows of a batch new priorities; called by `ReplayBatch.update`."""
 
     def take_activity(self) -> Activity:
         """What happened since the last call."""
@@ -84,7 +88,7 @@ class ReplayBatch:
         handle: Names the rows for `update`.
     """
 
-    def __init__(self, columns: dict[str, Any], handle: Any, client: ReplayClient) -> None:
+    def __init__(self, columns: dict[str, Any], handle: Any, client: TakesPriorities) -> None:
         self.columns = columns
         self.handle = handle
         self._client = client

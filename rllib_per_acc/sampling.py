@@ -50,7 +50,7 @@ def checked_weight(weight: Any, length: int) -> Floats:
     return array
 
 
-def checked_priorities(priorities: Any, length: int) -> Floats:
+def checked_priorities(priorities: Any, length: int, name: str = "priorities") -> Floats:
     """`priorities` as float64 of shape (length,).
 
     Raises:
@@ -59,14 +59,14 @@ def checked_priorities(priorities: Any, length: int) -> Floats:
     """
     array = np.asarray(priorities)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"priorities: got {array.dtype} items, expected real numbers")
+        raise TypeError(f"{name}: got {array.dtype} items, expected real numbers")
     if array.shape != (length,):
-        raise ValueError(f"priorities: got shape {array.shape}, expected ({length},)")
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({length},)")
     array = array.astype(np.float64)
     finite = np.isfinite(array)
     if not finite.all():
         bad = finite.argmin()
-        raise ValueError(f"priorities: got {array[bad]} at position {bad}, expected finite numbers")
+        raise ValueError(f"{name}: got {array[bad]} at position {bad}, expected finite numbers")
     return array
 
 

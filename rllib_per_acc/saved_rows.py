@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from rllib_per_acc.columns import Rows
+from rllib_per_acc.columns import Rows, array_of
 
 _PER_EPISODE = ("episode_ids", "episode_t_started", "episode_flags", "episode_num_rows")
 _NOT_PER_ROW = {*_PER_EPISODE, "episode_rows", "free_rows"}
-
-
-def array_of(
-    arrays: dict[str, np.ndarray], name: str, dtype: DTypeLike, length: int | None = None
-) -> NDArray[Any]:
-    """The array with this name, which must have this dtype, one dimension and this length.
-
-    Raises:
-        ValueError: If there is none or it is another one.
-    """
-    array = arrays.get(name)
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{name}: got {type(array).__name__}, expected an array")
-    if array.dtype != dtype or array.ndim != 1 or length not in (None, len(array)):
-        n = "any number of" if length is None else length
-        raise ValueError(
-            f"{name}: got {array.dtype} of shape {array.shape}, expected {np.dtype(dtype)} of "
-            f"{n} items"
-        )
-    return array
 
 
 def check_rows(arrays: dict[str, np.ndarray]) -> None:
@@ -80,13 +58,22 @@ def check_masses(arrays: dict[str, np.ndarray]) -> None:
     has_step = np.zeros(len(arrays["generation"]), np.bool_)
     has_step[arrays["episode_rows"]] = True
     has_step[tails] = False
+    check_masses_at(arrays, has_step)
+
+
+def check_masses_at(arrays: dict[str, np.ndarray], present: NDArray[np.bool_]) -> None:
+    """Checks that there are masses (and priorities, if any) where `present` is True, only there.
+
+    Raises:
+        ValueError: If one is missing, not finite or not above 0, or there is one elsewhere.
+    """
     for name, absent in (("masses", 0.0), ("priorities", -np.inf)):
         if name in arrays or name == "masses":
-            values = array_of(arrays, name, np.float64, len(has_step))
-            wrong = np.where(has_step, ~((values > 0) & (values < np.inf)), values != absent)
+            values = array_of(arrays, name, np.float64, len(present))
+            wrong = np.where(present, ~((values > 0) & (values < np.inf)), values != absent)
             if wrong.any():
                 row = int(wrong.argmax())
-                expected = "a finite number > 0" if has_step[row] else absent
+                expected = "a finite number > 0" if present[row] else absent
                 raise ValueError(f"{name}: got {values[row]} at row {row}, expected {expected}")
 
 

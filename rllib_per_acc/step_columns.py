@@ -9,20 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.columns import (
-    STORED_KINDS,
-    Column,
-    OptionalColumn,
-    Prepared,
-    Rows,
-    owned,
-)
+from rllib_per_acc.columns import Column, NumberColumn, OptionalColumn, Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.saved_rows import array_of
-from rllib_per_acc.structures import num_leaves_of
-
-NOTHING = "nothing"
-"""In a state, the layout of a column that nothing was written to."""
 
 
 @dataclass(slots=True)
@@ -57,7 +45,7 @@ class StepColumns:
         self.observations = Column("observations")
         self.infos = Column("infos")
         self.actions = Column("actions")
-        self.rewards = Column("rewards")
+        self.rewards = NumberColumn("rewards", np.float64)
         self.extras: dict[str, OptionalColumn] = {}
 
     def __iter__(self) -> Iterator[Column]:
@@ -88,12 +76,7 @@ class StepColumns:
     def _prepare_steps(self, chunks: list[EpisodeChunk], values: ChunkValues) -> None:
         lengths = [len(chunk) for chunk in chunks]
         values.actions = self.actions.prepare([c.actions for c in chunks], lengths)
-        rewards = self.rewards.prepare([c.rewards for c in chunks], lengths).leaves[0]
-        if rewards.dtype.kind not in "biuf" or rewards.ndim != 1:
-            raise ValueError(
-                f"rewards: got {rewards.dtype} items of shape {rewards.shape[1:]}, expected numbers"
-            )
-        values.rewards = Prepared(None, [rewards.astype(np.float64, copy=False)])
+        values.rewards = self.rewards.prepare([c.rewards for c in chunks], lengths)
         for key in {key: None for chunk in chunks for key in chunk.extra_model_outputs}:
             having = np.array([key in chunk.extra_model_outputs for chunk in chunks])
             outputs = [c.extra_model_outputs[key] for c in chunks if key in c.extra_model_outputs]
@@ -157,13 +140,10 @@ class StepColumns:
     def state(self, num_rows: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Layouts by column name, and the arrays of the first `num_rows` rows as views."""
         layouts: dict[str, Any] = {"extras": list(self.extras)}
-        arrays = {}
+        arrays: dict[str, np.ndarray] = {}
         for column in self:
-            layouts[column.name] = column.layout if column.leaves else NOTHING
-            for i, leaf in enumerate(column.leaves):
-                arrays[f"{column.name}.{i}"] = leaf[:num_rows]
-            if isinstance(column, OptionalColumn):
-                arrays[f"{column.name}.present"] = column.present[:num_rows]
+            layouts[column.name], of_column = column.state(num_rows)
+            arrays |= of_column
         return layouts, arrays
 
     def restore(
@@ -176,23 +156,7 @@ class StepColumns:
         """
         self.extras = {key: self._extra(key) for key in layouts["extras"]}
         for column in self:
-            layout = layouts[column.name]
-            column.layout = None if layout == NOTHING else layout
-            num_leaves = 0 if layout == NOTHING else num_leaves_of(layout)
-            for i in range(num_leaves):
-                leaf = arrays.pop(f"{column.name}.{i}")
-                if leaf.dtype.kind not in STORED_KINDS or not leaf.ndim or len(leaf) != num_rows:
-                    raise ValueError(
-                        f"{column.name}.{i}: got {leaf.dtype} of shape {leaf.shape}, expected "
-                        f"{num_rows} numbers, arrays or objects"
-                    )
-                column.leaves.append(owned(leaf, allocated))
-            if isinstance(column, OptionalColumn):
-                name = f"{column.name}.present"
-                array_of(arrays, name, np.bool_, num_rows)
-                column.present = owned(arrays.pop(name), allocated)
-        if self.rewards.leaves:
-            array_of({"rewards": self.rewards.leaves[0]}, "rewards", np.float64)
+            column.restore(layouts[column.name], arrays, num_rows, allocated)
 
 
 def _info_array(infos: Sequence[Any] | None, length: int) -> np.ndarray:

@@ -33,7 +33,7 @@ LAYERS = (
     ("draws", "joined_columns"),
     ("replay_batch",),
     ("replay_files", "replay_folder", "resumable"),
-    ("replay",),
+    ("replay", "transition_replay"),
     ("shards",),
     ("rllib",),
     ("__main__", "bench", "doctor"),

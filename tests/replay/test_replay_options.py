@@ -107,3 +107,21 @@ def test_beta_of_the_call_goes_before_the_constructors(beta: float) -> None:
     replay = one_tiny_row()
     batch = replay.sample(50, beta=beta)
     np.testing.assert_allclose(batch.weights, (numbers_of(batch) / 1e-12) ** -beta, rtol=1e-12)
+
+
+def test_a_min_priority_raises_every_mass() -> None:
+    replay = PrioritizedReplay(100, alpha=0.7, min_priority=0.25, seed=0)
+    replay.add([Arrival(0, 0, 3, "terminated").chunk()], weight=np.array([0.0, 1.0, 2.0]))
+    expected = {("episode-0", t): (t + 0.25) ** 0.7 for t in range(3)}
+    assert masses_of(replay) == expected
+    batch = replay.sample(1)
+    batch.update([-3.0])
+    expected["episode-0", int(batch.t[0])] = 3.25**0.7
+    assert masses_of(replay) == expected
+    assert replay.max_priority == 3.0
+    again = PrioritizedReplay(100, alpha=0.5, max_priority="buffer")  # and it goes away again
+    again.set_state(replay.get_state())
+    for key, mass in expected.items():
+        priority = max(mass ** (1 / 0.7) - 0.25, 1e-12)
+        assert masses_of(again)[key] == pytest.approx(priority**0.5, rel=1e-6, abs=1e-6)
+    assert again.max_priority == pytest.approx(3.0)
