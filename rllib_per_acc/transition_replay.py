@@ -188,7 +188,7 @@ class TransitionReplay(Resumable):
             NothingToSampleError: If less than `batch_size` are stored. It is a `ValueError`.
         """
         batch_size = positive_int("batch_size", batch_size)
-        exponent = beta_at(self.options.beta if beta is None else beta, self.num_added)
+        exponent = beta_at(self.options.beta if beta is None else beta, lambda: self.num_added)
         if batch_size > len(self):
             raise NothingToSampleError(
                 f"batch_size: got {batch_size}, expected at most the {len(self)} transitions stored"

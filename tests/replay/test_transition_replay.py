@@ -80,6 +80,12 @@ def test_probabilities_and_weights(sampling):
     np.testing.assert_allclose(replay.sample(8, beta=0.0).weights, 1.0)
 
 
+def test_a_schedule_of_beta_goes_by_the_transitions_added():
+    replay = filled(4, TD_ERRORS, beta=[[0, 0.0], [20, 1.0]])  # 10 were added
+    batch = replay.sample(3)
+    np.testing.assert_array_equal(batch.weights, filled(4, TD_ERRORS).sample(3, beta=0.5).weights)
+
+
 @given(
     td_errors=st.lists(st.floats(-100, 100), min_size=1, max_size=40),
     share=st.floats(0, 1),
