@@ -164,7 +164,7 @@ class Column:
             if leaf.dtype == object:
                 leaf[rows] = None
 
-    def take(self, rows: Rows) -> Any:
+    def take(self, rows: NDArray[np.integer[Any]]) -> Any:
         """The nested values at `rows`, copied: leaves of shape (len(rows), ...)."""
         return unflatten([leaf.take(rows, axis=0) for leaf in self.leaves], self.layout)
 

@@ -193,11 +193,11 @@ class TransitionReplay(Resumable):
             raise NothingToSampleError(
                 f"batch_size: got {batch_size}, expected at most the {len(self)} transitions stored"
             )
-        rows = self._sampler.draw(batch_size, self.rng)
+        rows, masses = self._sampler.draw(batch_size, self.rng)
         columns = {column.name: column.take(rows) for column in self._columns}
-        columns["weights"] = self._sampler.weights(self.tree[rows], len(self), exponent)
+        columns["weights"] = self._sampler.weights(masses, len(self), exponent)
         newest = self.num_added - 1
-        age = (newest - self._first - rows.astype(np.int64)) % self._capacity
+        age = (newest - self._first - rows) % self._capacity
         columns["indices"] = newest - age
         return ReplayBatch(columns, columns["indices"], self)
 
