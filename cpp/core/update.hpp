@@ -88,7 +88,9 @@ void update_touched(Node* nodes, std::int64_t padded, const std::int64_t* indice
 template <class Node>
 void update_rebuild(Node* nodes, std::int64_t padded, const std::int64_t* indices,
                     const double* values, std::int64_t n) {
+  constexpr std::int64_t ahead = 32;
   for (std::int64_t j = 0; j < n; ++j) {
+    if (j + ahead < n) prefetch(nodes + padded + indices[j + ahead]);
     nodes[padded + indices[j]] = make_leaf<Node>(values[j]);
   }
   combine_all(nodes, padded);

@@ -113,7 +113,7 @@ def _noting_absence(name: str, missing: dict[str, str]) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        missing[name] = str(error).splitlines()[0]
+        missing[name] = str(error).splitlines()[0][-100:]
 
 
 def make_peers(leaves: NDArray[np.float64]) -> tuple[dict[str, Peer], dict[str, str]]:
