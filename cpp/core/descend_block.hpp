@@ -25,7 +25,7 @@ void prefetch_four(const double* sums, typename V::Indices node) {
 // V is a vector of V::width descents: V::Reals, V::Indices and V::Mask, with the operations below.
 template <class V, int Groups>
 bool descend_block(const double* sums, int levels, const double* masses, std::int64_t* indices) {
-  constexpr int cached_levels = 12;
+  constexpr int cached_levels = 10;
   typename V::Reals mass[Groups];
   typename V::Indices node[Groups];
   const typename V::Reals total = V::broadcast(sums[2]);

@@ -1,13 +1,14 @@
 """Times several ways of doing one thing, interleaved: the only figures worth having are ratios.
 
 On a shared machine an absolute time says little, and two series measured one after the other say
-less. Here every repeat runs every contender once, in an order that rotates, on fresh input, and
-ratios are medians over the repeats.
+less. Here every repeat runs every contender once, in random order (one that leaves the caches cold
+must not always precede the same other), on fresh input, and ratios are medians over the repeats.
 """
 
 from __future__ import annotations
 
 import gc
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -67,8 +68,7 @@ def interleaved(
     for repeat in range(repeats):
         if repeat >= 3 and time.perf_counter() - began > seconds:
             break
-        first = repeat % len(names)
-        for name in names[first:] + names[:first]:
+        for name in random.Random(repeat).sample(names, len(names)):
             taken[name].append(_stretch(contenders[name], fresh, calls[name]))
     return {name: Timing(tuple(values)) for name, values in taken.items()}
 
