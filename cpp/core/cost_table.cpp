@@ -1,8 +1,10 @@
 #include "cost_table.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <random>
@@ -19,15 +21,20 @@ constexpr int levels = 7;  // that are kept, with the leaves
 constexpr int repeats = 15;
 constexpr std::int64_t batch = 256;
 
-// The shortest of several runs, in nanoseconds: the others were disturbed.
-template <class Run>
-double shortest(Run run) {
+using Run = std::function<void(int)>;
+
+// For each of these the shortest of several runs, in nanoseconds: the others were disturbed. They
+// take turns, so that what slows the machine for a while slows all of them: ratios are what counts.
+std::vector<double> shortest(const std::vector<Run>& runs) {
   using Clock = std::chrono::steady_clock;
-  double best = std::numeric_limits<double>::infinity();
+  std::vector<double> best(runs.size(), std::numeric_limits<double>::infinity());
   for (int i = 0; i < repeats; ++i) {
-    const Clock::time_point start = Clock::now();
-    run(i);
-    best = std::min(best, std::chrono::duration<double, std::nano>(Clock::now() - start).count());
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const Clock::time_point start = Clock::now();
+      runs[r](i);
+      const std::chrono::duration<double, std::nano> time = Clock::now() - start;
+      best[r] = std::min(best[r], time.count());
+    }
   }
   return best;
 }
@@ -48,48 +55,46 @@ struct Probe {
     for (double& mass : masses) mass *= static_cast<double>(leaves);
   }
 
-  // Time of an update of n elements.
+  // A batch in updates of n elements.
   template <class Update>
-  double of(std::int64_t n, Update update) {
-    const std::int64_t calls = batch / n;
-    const double time = shortest([&](int i) {
-      for (std::int64_t at = i * batch; at + n <= (i + 1) * batch; at += n) {
+  Run updates(std::int64_t n, Update update) {
+    return [=, this](int i) {
+      for (std::int64_t at = i * batch; at < (i + 1) * batch; at += n) {
         update(nodes.data(), leaves, &indices[at], &masses[at], n);
       }
-    });
-    return time / static_cast<double>(calls);
+    };
   }
 
   UpdateCosts update() {
     constexpr std::int64_t few = 4, many = touched_block;
     const auto touched = [](auto... arguments) { update_touched(arguments..., 0); };
-    const double elements = of(few, update_per_element<PairNode>);
-    const double of_few = of(few, touched), of_many = of(many, touched);
-    const double swept = shortest([&](int) { combine_all(nodes.data(), leaves); });
+    const std::vector<double> times = shortest({
+        updates(few, update_per_element<PairNode>),
+        updates(few, touched),
+        updates(many, touched),
+        [this](int) { combine_all(nodes.data(), leaves); },
+    });
+    // A batch is batch / n lists of n nodes on each of the levels.
+    constexpr double of_nodes = levels * batch;
+    constexpr double lists_of_few = levels * batch / few, lists_of_many = levels * batch / many;
     UpdateCosts costs;
-    costs.element_node = elements / static_cast<double>(few * levels);
-    costs.touched_node =
-        std::max(0.0, of_many - of_few) / static_cast<double>((many - few) * levels);
-    costs.touched_level =
-        std::max(0.0, of_few / levels - static_cast<double>(few) * costs.touched_node);
-    costs.swept_node = 3.0 * swept / static_cast<double>(leaves);
+    costs.element_node = times[0] / of_nodes;
+    costs.touched_level = std::max(0.0, times[1] - times[2]) / (lists_of_few - lists_of_many);
+    costs.touched_node = std::max(0.0, times[2] - lists_of_many * costs.touched_level) / of_nodes;
+    costs.swept_node = 3.0 * times[3] / static_cast<double>(leaves);
     return costs;
   }
 
   DescentPath descent() {
     std::vector<std::int64_t> found(batch);
-    DescentPath fastest = descent_paths()[0];
-    double least = std::numeric_limits<double>::infinity();
+    std::vector<Run> runs;
     for (const DescentPath& path : descent_paths()) {
-      const double time = shortest([&](int i) {
+      runs.push_back([&](int i) {
         descend_by(path, nodes.data(), leaves, &masses[i * batch], found.data(), batch);
       });
-      if (time < least) {
-        least = time;
-        fastest = path;
-      }
     }
-    return fastest;
+    const std::vector<double> times = shortest(runs);
+    return descent_paths()[std::min_element(times.begin(), times.end()) - times.begin()];
   }
 };
 

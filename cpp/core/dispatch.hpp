@@ -39,14 +39,12 @@ inline UpdatePlan cheapest_plan(std::int64_t n, std::int64_t padded, const Updat
     swept = width;
     --listed;
   }
-  // The leaves count as a level, and those of a rebuild, which makes no list of them, as half of
-  // one.
+  // The leaves count as a listed level.
   touched += (listed + 1) * list;
   const double per_element = elements * (levels_above(padded) / 2 + 1) * costs.element_node;
-  const double rebuild =
-      static_cast<double>(padded) / 3.0 * costs.swept_node + elements / 2.0 * costs.touched_node;
-  if (per_element < std::min(touched, rebuild)) return {UpdateAlgorithm::per_element, 0};
-  if (rebuild < touched) return {UpdateAlgorithm::rebuild, 0};
+  if (per_element < touched) return {UpdateAlgorithm::per_element, 0};
+  // Where every level is swept, lists are of no use.
+  if (listed == 0) return {UpdateAlgorithm::rebuild, 0};
   return {UpdateAlgorithm::touched, swept};
 }
 

@@ -124,6 +124,7 @@ def _operations(capacity: int, repeats: int, progress: Callable[[str], None]) ->
             {name: partial(call, buffer) for name, buffer in buffers.items()},
             fresh,
             repeats=repeats,
+            stretch=0.0,  # an update belongs to the sample just before it
         )
         rows += [
             (

@@ -17,8 +17,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# A stretch of calls shorter than this is lost in the clock's and the interpreter's own time.
-_SHORTEST_STRETCH = 30e-6
+# Calls that take less are repeated for about this long: one alone, right after another contender,
+# would be timed with whatever that one has left in the caches.
+STRETCH = 200e-6
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,12 @@ def interleaved(
     *,
     repeats: int = 30,
     seconds: float = float("inf"),
+    stretch: float = STRETCH,
 ) -> dict[str, Timing]:
     """Runs every contender once in each repeat.
 
-    A repeat of a contender is one call or, if that is very short, as many as take some tens of
-    microseconds, each with its own input.
+    A repeat of a contender is one call or, if that is short, as many as fill `stretch`, each with
+    its own input.
 
     Args:
         contenders: What to run, by name.
@@ -57,12 +59,13 @@ def interleaved(
             the branch predictor and the caches, and flatters.
         repeats: How often, at most.
         seconds: No repeat is started later than this, but at least three are run.
+        stretch: How long a repeat of a short call takes, in seconds; 0 for single calls.
 
     Returns:
         A `Timing` for each contender.
     """
     names = list(contenders)
-    calls = {name: _calls_per_stretch(contenders[name], fresh) for name in names}
+    calls = {name: _calls_per_stretch(contenders[name], fresh, stretch) for name in names}
     taken: dict[str, list[float]] = {name: [] for name in names}
     began = time.perf_counter()
     for repeat in range(repeats):
@@ -73,10 +76,10 @@ def interleaved(
     return {name: Timing(tuple(values)) for name, values in taken.items()}
 
 
-def _calls_per_stretch(run: Callable[[T], object], fresh: Callable[[], T]) -> int:
+def _calls_per_stretch(run: Callable[[T], object], fresh: Callable[[], T], stretch: float) -> int:
     """Also warms up."""
     once = min(_stretch(run, fresh, 1) for _ in range(2))
-    return max(1, min(200, int(_SHORTEST_STRETCH / once)))
+    return max(1, min(200, int(stretch / once)))
 
 
 def _stretch(run: Callable[[T], object], fresh: Callable[[], T], calls: int) -> float:

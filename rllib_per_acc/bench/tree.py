@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rllib_per_acc.bench import tree_algorithms
 from rllib_per_acc.bench.baselines import Batch, CTree, PythonTree
-from rllib_per_acc.bench.peers import make_peers
+from rllib_per_acc.bench.peers import Peer, make_peers
 from rllib_per_acc.bench.report import Settings, Table
-from rllib_per_acc.bench.timing import Timing, interleaved
+from rllib_per_acc.bench.timing import STRETCH, Timing, interleaved
 from rllib_per_acc.segment_tree import PriorityTree
 
 LEAVES = 1 << 21  # a power of two
@@ -61,18 +61,23 @@ class _Bench:
         find = self.ours.find_prefixsum
         return [find(mass) for mass in batch.value_list]
 
-    def race(self, contenders: Contenders, k: int, limit: float = 1.0) -> dict[str, Timing]:
+    def race(
+        self, contenders: Contenders, k: int, limit: float = 1.0, stretch: float = STRETCH
+    ) -> dict[str, Timing]:
         quick = self.settings.quick
         return interleaved(
             contenders,
             partial(Batch.draw, self.rng, k, LEAVES, limit),
             repeats=15 if quick else 100,
             seconds=1.0 if quick else 8.0,
+            stretch=stretch,
         )
 
-    def race_finds(self, contenders: Contenders, k: int) -> dict[str, Timing]:
+    def race_finds(
+        self, contenders: Contenders, k: int, stretch: float = STRETCH
+    ) -> dict[str, Timing]:
         # Below every contender's sum: their leaves differ by the random updates they were given.
-        return self.race(contenders, k, 0.8 * float(self.ours.sum()))
+        return self.race(contenders, k, 0.8 * float(self.ours.sum()), stretch)
 
 
 def run(settings: Settings) -> list[Table]:
@@ -128,17 +133,9 @@ def _against_peers(bench: _Bench) -> Table:
     rows: list[list[Any]] = []
     for name, peer in peers.items():
         bench.settings.progress(f"tree: against {name}")
-        updates = bench.race({"ours": bench.update, "peer": peer.update}, k)
-        row: list[Any] = [
-            _microseconds(updates["peer"]),
-            updates["ours"].times_faster_than(updates["peer"]),
-        ]
-        if peer.find is None:
-            row += [None, None]
-        else:
-            finds = bench.race_finds({"ours": bench.find, "peer": peer.find}, k)
-            row += [_microseconds(finds["peer"]), finds["ours"].times_faster_than(finds["peer"])]
-        rows.append([name, *row])
+        rows.append([name, *_against_peer(bench, peer, k, STRETCH)])
+        if name == "RLlib":
+            rows.append(["RLlib, single calls", *_against_peer(bench, peer, k, 0.0)])
     return Table(
         name="tree.peers",
         title=f"Batches of {k} on a tree of {_SIZE} leaves against other libraries",
@@ -147,9 +144,24 @@ def _against_peers(bench: _Bench) -> Table:
         notes=(
             _TIMES,
             "RLlib takes one element at a time; the others take batches.",
+            "Single calls: each call of ours right after one of RLlib's, which has had the caches "
+            "for milliseconds. Elsewhere short calls are repeated, with fresh input each.",
             *(f"Not compared: {name} ({reason})." for name, reason in missing.items()),
         ),
     )
+
+
+def _against_peer(bench: _Bench, peer: Peer, k: int, stretch: float) -> list[float | None]:
+    """Time of an update and of a lookup, and how much faster ours are."""
+
+    def row(times: dict[str, Timing]) -> list[float | None]:
+        ours, theirs = times["ours"], times["peer"]
+        return [_microseconds(theirs), ours.times_faster_than(theirs)]
+
+    updates = row(bench.race({"ours": bench.update, "peer": peer.update}, k, stretch=stretch))
+    if peer.find is None:
+        return [*updates, None, None]
+    return updates + row(bench.race_finds({"ours": bench.find, "peer": peer.find}, k, stretch))
 
 
 def _calls(bench: _Bench) -> Table:
@@ -158,20 +170,24 @@ def _calls(bench: _Bench) -> Table:
     tree = PriorityTree(2, device="cpu")
     tree.update(0, 1.0)
     index, mass = np.array([0]), np.array([0.5])
+    indices, masses = np.zeros(8, np.int64), np.full(8, 0.5)
     times = interleaved(
         {
-            "update, arrays of 1": lambda _: tree.update(index, mass),
             "update, scalars": lambda _: tree.update(0, 1.0),
-            "find_prefixsum, array of 1": lambda _: tree.find_prefixsum(mass),
+            "update, arrays of 1": lambda _: tree.update(index, mass),
+            "update, arrays of 8": lambda _: tree.update(indices, masses),
             "find_prefixsum, scalar": lambda _: tree.find_prefixsum(0.5),
+            "find_prefixsum, array of 1": lambda _: tree.find_prefixsum(mass),
+            "find_prefixsum, array of 8": lambda _: tree.find_prefixsum(masses),
+            "nothing: an empty Python function": lambda _: None,
         },
         lambda: None,
         repeats=200,
-        seconds=2.0,
+        seconds=1.0,
     )
     return Table(
         name="tree.calls",
-        title="Single calls on a tree of 2 leaves, in microseconds: overhead and nothing else",
+        title="Single calls on a tree of 2 leaves, in microseconds: little but overhead",
         columns=("call", "time"),
         rows=[(name, _microseconds(timing)) for name, timing in times.items()],
     )

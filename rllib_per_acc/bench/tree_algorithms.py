@@ -74,7 +74,7 @@ def _dispatch(settings: Settings, rng: np.random.Generator) -> Table:
         worst, worst_k, chosen_best = 0.0, 0, ""
         for k in (1 << e for e in range(0, exponent + 1, 4 if settings.quick else 1)):
             settings.progress(f"tree: choice of algorithm, {k:,} of 2^{exponent} leaves")
-            excess, best = _excess(settings, tree, k, rng)
+            excess, best = _steady_excess(settings, tree, k, rng)
             if excess > worst:
                 worst, worst_k, chosen_best = excess, k, best
         rows.append((f"2^{exponent}", worst, worst_k, chosen_best))
@@ -85,10 +85,21 @@ def _dispatch(settings: Settings, rng: np.random.Generator) -> Table:
         rows=rows,
         notes=(
             "Batches of 1, 2, 4, ... leaves. Left out where it is many times slower than the best: "
-            "per_element above 4,096, rebuild below 1/256 of the leaves.",
+            "per_element above 4,096, rebuild below 1/256 of the leaves. Where the choice seems "
+            "more than 15% off it is measured twice more, and the median of the three counts.",
             f"Costs measured on this machine, in ns: {_core.cost_table()}",
         ),
     )
+
+
+def _steady_excess(
+    settings: Settings, tree: Any, k: int, rng: np.random.Generator
+) -> tuple[float, str]:
+    """As `_excess`; among so many points one is always disturbed, and the worst one is shown."""
+    first = _excess(settings, tree, k, rng)
+    if first[0] <= 1.15:
+        return first
+    return sorted([first, *(_excess(settings, tree, k, rng) for _ in range(2))])[1]
 
 
 def _excess(settings: Settings, tree: Any, k: int, rng: np.random.Generator) -> tuple[float, str]:
