@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -26,11 +27,14 @@ from rllib_per_acc.replay_options import (
 from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
 from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
+from rllib_per_acc.threads import serialized
 from rllib_per_acc.transitions import TransitionStore
 
 
 class PrioritizedReplay(Resumable):
     """Prioritized experience replay over columns of transitions.
+
+    Several threads may use it: calls wait for each other. A batch belongs to one thread.
 
     Args:
         capacity: How many steps to keep; whole episodes are evicted, oldest first.
@@ -43,6 +47,7 @@ class PrioritizedReplay(Resumable):
     holds = "episodes"
 
     def __init__(self, capacity: int, **options: Any) -> None:
+        self._lock = threading.RLock()
         self.options: ReplayOptions = ReplayOptions(**options)
         self._store = TransitionStore(capacity)
         self._sampler = PrioritySampler(self.options)
@@ -70,6 +75,7 @@ class PrioritizedReplay(Resumable):
         """The priority that new steps get."""
         return self._sampler.max_priority
 
+    @serialized
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
         """Stores chunks of episodes with a first priority.
 
@@ -99,6 +105,7 @@ class PrioritizedReplay(Resumable):
             steps_stored=self._store.num_steps,
         )
 
+    @serialized
     def sample(
         self,
         num_items: int,
@@ -154,6 +161,7 @@ class PrioritizedReplay(Resumable):
         handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
         return ReplayBatch(columns, handle, self)
 
+    @serialized
     def update(self, handle: RowHandle, priorities: Floats) -> None:
         """Gives sampled rows new priorities; those evicted since are skipped and counted.
 
@@ -172,6 +180,7 @@ class PrioritizedReplay(Resumable):
             self.num_stale_dropped += int(len(live) - live.sum())
             self._sampler.update(handle.rows[live], priorities[live])
 
+    @serialized
     def take_activity(self) -> Activity:
         """What happened since the last call."""
         taken, self._activity = self._activity, Activity(self.options.metrics_window)
@@ -183,6 +192,7 @@ class PrioritizedReplay(Resumable):
         """Sums over all calls so far."""
         return self._reported + self._activity.counts
 
+    @serialized
     def info(self) -> dict[str, Any]:
         """Counters: what is stored, what came, went and was sampled so far, bytes."""
         lifetimes = self.lifetimes
@@ -202,10 +212,12 @@ class PrioritizedReplay(Resumable):
             "bytes": self._store.nbytes + self.tree.nbytes,
         }
 
+    @serialized
     def shard_info(self) -> list[dict[str, Any]]:
         """The counters, and the `pid` of this process."""
         return [self.info() | {"pid": os.getpid()}]
 
+    @serialized
     def get_priorities(self) -> dict[str, np.ndarray]:
         """The masses of all stored steps, oldest episode first.
 
@@ -221,10 +233,12 @@ class PrioritizedReplay(Resumable):
             "mass": self.tree[rows],
         }
 
+    @serialized
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """Copies of the stored episodes number `start` to `stop`, oldest first."""
         return self._store.chunks(start, stop)
 
+    @serialized
     def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """See `Resumable.state_arrays`."""
         columns, arrays = self._store.state()
@@ -238,6 +252,7 @@ class PrioritizedReplay(Resumable):
         }
         return description, arrays | masses
 
+    @serialized
     def restore_arrays(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """See `Resumable.restore_arrays`; whole episodes are evicted."""
         restored = PrioritizedReplay(self.capacity, **asdict(self.options))
@@ -257,4 +272,4 @@ class PrioritizedReplay(Resumable):
         except NOT_A_STATE as error:
             raise not_a_state(error) from error
         restored.incarnation = self.incarnation + 1
-        self.__dict__.update(restored.__dict__)
+        self.__dict__.update(restored.__dict__ | {"_lock": self._lock})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 from abc import ABC, abstractmethod
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +13,7 @@ import numpy as np
 
 from rllib_per_acc.replay_folder import SavedFolder, write_folder
 from rllib_per_acc.replay_options import PriorityOptions
+from rllib_per_acc.threads import serialized
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -38,6 +40,7 @@ class Resumable(ABC):
     """
 
     options: PriorityOptions
+    _lock: threading.RLock
     holds: ClassVar[str]
     """What is in a save: another kind of replay cannot read it."""
 
@@ -72,6 +75,7 @@ class Resumable(ABC):
             ValueError: If they are not what `state_arrays` returned; the replay is unchanged.
         """
 
+    @serialized
     def get_state(self) -> dict[str, Any]:
         """Everything needed to go on, as copies: `description` (JSON-able) and `arrays`."""
         description, arrays = self.state_arrays()
@@ -80,6 +84,7 @@ class Resumable(ABC):
             "arrays": {name: copy.deepcopy(array) for name, array in arrays.items()},
         }
 
+    @serialized
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from what `get_state` returned, which stays as it is; see `restore_arrays`.
 
@@ -92,12 +97,14 @@ class Resumable(ABC):
             raise not_a_state(error) from error
         self.restore_arrays(description, {n: copy.deepcopy(a) for n, a in arrays.items()})
 
+    @serialized
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything needed to go on into a folder: arrays, JSON, no pickle.
 
         An earlier save in the folder is replaced at once at the end: it stays whole if the disk is
         full or the process dies. Infos, and observations that are not arrays of numbers, are
-        written as JSON; they may hold what `json_values.to_json` takes.
+        written as JSON; they may hold what `json_values.to_json` takes. Other threads' calls
+        wait until it is written.
 
         Args:
             path: A folder: a new one, an empty one, or one with an earlier save.

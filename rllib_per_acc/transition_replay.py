@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import PrioritySampler, checked_priorities
 from rllib_per_acc.saved_rows import check_masses_at
 from rllib_per_acc.structures import map_leaves
+from rllib_per_acc.threads import serialized
 
 Indices = NDArray[np.int64]
 
@@ -43,6 +45,8 @@ class TransitionReplay(Resumable):
     It knows no episodes: both observations of a transition are stored. `PrioritizedReplay`
     stores each observation once and sums n-step rewards, but wants to know the episodes.
 
+    Several threads may use it: calls wait for each other. A batch belongs to one thread.
+
     Transitions are named by their *index*: how many were added before. An index is never used
     twice, so a late TD error cannot reach a transition that has replaced the one it is for.
 
@@ -57,6 +61,7 @@ class TransitionReplay(Resumable):
     holds = "transitions"
 
     def __init__(self, capacity: int = 600_000, **options: Any) -> None:
+        self._lock = threading.RLock()
         self._capacity = positive_int("capacity", capacity)
         self.options = TransitionOptions(**options)
         self.rng = np.random.default_rng(self.options.seed)
@@ -66,6 +71,7 @@ class TransitionReplay(Resumable):
         """TD errors dropped since their transitions were gone."""
         self.clear()
 
+    @serialized
     def clear(self) -> None:
         """Takes everything out. Indices go on, and the random numbers of draws do."""
         self._first = self.num_added  # the index whose row is 0
@@ -101,6 +107,7 @@ class TransitionReplay(Resumable):
         """Bytes allocated; the system gives memory for transitions as they come."""
         return sum(column.nbytes for column in self._columns) + int(self.tree.nbytes)
 
+    @serialized
     def total_priority(self) -> float:
         """The sum of all masses."""
         return float(self.tree.sum())
@@ -120,6 +127,7 @@ class TransitionReplay(Resumable):
         one.append(None if td_error is None else [td_error])
         self.add_batch(*one)
 
+    @serialized
     def add_batch(
         self,
         observations: Any,
@@ -170,6 +178,7 @@ class TransitionReplay(Resumable):
     def _rows_of(self, indices: Indices) -> Rows:
         return ((indices - self._first) % self._capacity).astype(np.int32)
 
+    @serialized
     def sample(self, batch_size: int, *, beta: BetaSchedule | None = None) -> ReplayBatch:
         """Draws transitions with probabilities proportional to their masses, with replacement.
 
@@ -201,6 +210,7 @@ class TransitionReplay(Resumable):
         columns["indices"] = newest - age
         return ReplayBatch(columns, columns["indices"], self)
 
+    @serialized
     def update(self, indices: Any, td_errors: Any) -> None:
         """Gives transitions new priorities; those that are gone are skipped and counted.
 
@@ -230,6 +240,7 @@ class TransitionReplay(Resumable):
         self.num_stale_dropped += int(len(named) - stored.sum())
         self._sampler.update(self._rows_of(named[stored]), priorities[stored])
 
+    @serialized
     def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """See `Resumable.state_arrays`."""
         sampler, arrays = self._sampler.state(len(self))
@@ -247,6 +258,7 @@ class TransitionReplay(Resumable):
         }
         return description, arrays
 
+    @serialized
     def restore_arrays(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """See `Resumable.restore_arrays`. Indices go on from where the saved replay was."""
         restored = TransitionReplay(self._capacity, **asdict(self.options))
@@ -254,7 +266,7 @@ class TransitionReplay(Resumable):
             restored._restore(description, arrays)
         except NOT_A_STATE as error:
             raise not_a_state(error) from error
-        self.__dict__.update(restored.__dict__)
+        self.__dict__.update(restored.__dict__ | {"_lock": self._lock})
 
     def _restore(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         self.num_added = non_negative_int("num_added", description["num_added"])

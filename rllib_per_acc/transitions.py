@@ -8,6 +8,7 @@ steps later" is n links away however chunks of different episodes interleave.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -24,6 +25,7 @@ from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, EpisodeTable
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.row_pool import RowPool
 from rllib_per_acc.step_columns import ChunkValues, StepColumns
+from rllib_per_acc.threads import serialized
 
 NEXT, SLOT, T = range(3)
 """In the links of a row: the row of the next step, -1 for a tail; its episode's slot; how many
@@ -121,6 +123,7 @@ class TransitionStore:
     """
 
     def __init__(self, capacity: int) -> None:
+        self._lock = threading.RLock()
         self.capacity = positive_int("capacity", capacity)
         self.episodes = EpisodeTable()
         self.pool = RowPool(self.capacity)
@@ -144,6 +147,7 @@ class TransitionStore:
 
     # Adding and evicting
 
+    @serialized
     def add(self, chunks: Sequence[EpisodeChunk]) -> Added:
         """Stores `chunks`, evicting the oldest episodes first where room is needed.
 
@@ -268,6 +272,7 @@ class TransitionStore:
 
     # Reading
 
+    @serialized
     def live_rows(self) -> Rows:
         """Rows of all steps, episode by episode, oldest first: int32 of shape (num_steps,)."""
         return np.concatenate([np.empty(0, np.int32), *(e.row_array()[:-1] for e in self.episodes)])
@@ -287,6 +292,7 @@ class TransitionStore:
         """The time step in the episode of each row, int64."""
         return self.episodes.t_started.take(located.slots).astype(np.int64) + located.t
 
+    @serialized
     def serve(
         self,
         rows: NDArray[np.int64],
@@ -320,6 +326,7 @@ class TransitionStore:
             )
         )
 
+    @serialized
     def gather(
         self,
         transitions: Transitions,
@@ -362,6 +369,7 @@ class TransitionStore:
             gathered["extra_model_outputs"] = columns.take_extras(rows)
         return gathered
 
+    @serialized
     def chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """Copies of the stored episodes number `start` to `stop`, oldest first."""
         columns = self.columns

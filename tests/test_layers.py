@@ -25,6 +25,7 @@ LAYERS = (
         "saved_rows",
         "step_columns",
         "structures",
+        "threads",
     ),
     ("_core", "_core_acc"),
     ("cuda_driver", "devices"),

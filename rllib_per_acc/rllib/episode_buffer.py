@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from rllib_per_acc.rllib.metrics import log_activity
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.sampling import checked_priorities
+from rllib_per_acc.threads import serialized
 
 
 class AccPrioritizedEpisodeReplayBuffer(
@@ -74,6 +76,7 @@ class AccPrioritizedEpisodeReplayBuffer(
             TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value
                 is wrong.
         """
+        self._lock = threading.RLock()
         self.capacity = positive_int("capacity", capacity)
         self.batch_size_B = positive_int("batch_size_B", batch_size_B)
         self.batch_length_T = batch_length_T
@@ -95,6 +98,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         self._last_batch: tuple[ReplayBatch, SendRecord] | None = None
 
     @override(PrioritizedEpisodeReplayBuffer)
+    @serialized
     def add(
         self,
         episodes: list[SingleAgentEpisode] | SingleAgentEpisode,
@@ -123,6 +127,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         self._client.add([chunk_of(episode) for episode in episodes], weight)
 
     @override(PrioritizedEpisodeReplayBuffer)
+    @serialized
     def sample(
         self,
         num_items: int | None = None,
@@ -195,9 +200,11 @@ class AccPrioritizedEpisodeReplayBuffer(
                 for episode in episodes:
                     episode.to_numpy()
         self._last_batch = (batch, record)
+        self._sampling_thread = threading.get_ident()
         return episodes
 
     @override(PrioritizedEpisodeReplayBuffer)
+    @serialized
     def update_priorities(
         self, priorities: NDArray[np.floating[Any]], module_id: ModuleID | None = None
     ) -> None:
@@ -209,8 +216,8 @@ class AccPrioritizedEpisodeReplayBuffer(
             module_id: Kept for RLlib: there is one module.
 
         Raises:
-            RuntimeError: If nothing was sampled since the last update, or if not every row was
-                sent to exactly one learner.
+            RuntimeError: If nothing was sampled since the last update, if another thread drew the
+                last sample, or if not every row was sent to exactly one learner.
             TypeError, ValueError: If the priorities are not B finite numbers. Nothing is changed.
         """
         if self._last_batch is None:
@@ -218,11 +225,17 @@ class AccPrioritizedEpisodeReplayBuffer(
                 "update_priorities: got priorities without a sample before them, expected one "
                 "update after each sample"
             )
+        if self._sampling_thread != threading.get_ident():
+            raise RuntimeError(
+                "update_priorities: got priorities in another thread than that of the last sample, "
+                "expected both in one: here priorities mean the last sample, whoever drew it"
+            )
         batch, record = self._last_batch
         batch.update(record.in_batch_order(checked_priorities(priorities, len(batch))))
         self._last_batch = None
 
     @override(PrioritizedEpisodeReplayBuffer)
+    @serialized
     def get_metrics(self) -> ResultDict:
         """RLlib's metrics of what happened since the last call, reduced."""
         log_activity(
@@ -274,6 +287,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         return self._client.get_priorities()
 
     @override(PrioritizedEpisodeReplayBuffer)
+    @serialized
     def get_state(self) -> dict[str, Any]:
         """Everything needed to go on, as copies (the spaces of the episodes included)."""
         return {
@@ -282,6 +296,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         }
 
     @override(PrioritizedEpisodeReplayBuffer)
+    @serialized
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from what `get_state` returned, also of a buffer of another capacity.
 

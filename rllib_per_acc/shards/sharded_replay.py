@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.shards.shard_states import restore_shards
 from rllib_per_acc.shards.writer import ShardWriter
+from rllib_per_acc.threads import serialized
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ class ShardedReplay:
     there are episodes as long as a transition after such a loss, transitions are cut short; when
     nothing is left to draw from, the chunks added last are added again.
 
-    Not for use by several threads.
+    Several threads may use it: calls wait for each other. A batch belongs to one thread.
 
     Args:
         capacity: How many steps to keep in all.
@@ -80,6 +82,7 @@ class ShardedReplay:
             raise ValueError(f"capacity: got {capacity}, expected at least num_shards={num_shards}")
         self.options = ReplayOptions(**options or {})
         self.capacity = capacity
+        self._lock = threading.RLock()
         self._shard_options = shard_options
         self._capacities = [
             capacity // num_shards + (i < capacity % num_shards) for i in range(num_shards)
@@ -134,6 +137,7 @@ class ShardedReplay:
 
     # Adding
 
+    @serialized
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
         """Sends chunks; see `PrioritizedReplay.add`."""
         self._draws.advance()
@@ -159,6 +163,7 @@ class ShardedReplay:
 
     # Sampling
 
+    @serialized
     def sample(self, num_items: int, **arguments: Any) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
         request = Request(num_items, **arguments)
@@ -197,6 +202,7 @@ class ShardedReplay:
 
     # Updating
 
+    @serialized
     def update(self, handle: list[UnionHandle], priorities: Floats) -> None:
         """Sends priorities; see `PrioritizedReplay.update`."""
         self._draws.advance()
@@ -213,6 +219,7 @@ class ShardedReplay:
 
     # Looking at it
 
+    @serialized
     def take_activity(self) -> Activity:
         """What happened since the last call; of what was added after the last draw, not yet."""
         if not (self._reported or self._draws):
@@ -226,6 +233,7 @@ class ShardedReplay:
             taken.episodes_stored = deque([sum(status.episodes for status in statuses)])
         return taken
 
+    @serialized
     def shard_info(self) -> list[dict[str, Any]]:
         """For each shard `ReplayShard.info`, where it runs, and what was lost with it.
 
@@ -262,11 +270,13 @@ class ShardedReplay:
         sums["steps_sampled"] = sums.get("steps_sampled", 0) + self._steps_sampled
         return sums | {"device": infos[0]["device"], "num_shards": len(infos)}
 
+    @serialized
     def get_priorities(self) -> dict[str, np.ndarray]:
         """See `PrioritizedReplay.get_priorities`; shard by shard."""
         parts = [reply.result for reply in self._group.ask_all("get_priorities").values()]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
+    @serialized
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """See `PrioritizedReplay.get_chunks`; shard by shard."""
 
@@ -287,6 +297,7 @@ class ShardedReplay:
 
     # State
 
+    @serialized
     def get_state(self) -> dict[str, Any]:
         """See `PrioritizedReplay.get_state`. Batches drawn ahead are given up.
 
@@ -302,6 +313,7 @@ class ShardedReplay:
             "steps_sampled": self._steps_sampled,
         }
 
+    @serialized
     def set_state(self, state: dict[str, Any]) -> None:
         """See `PrioritizedReplay.set_state`; also of a replay with another number of shards.
 

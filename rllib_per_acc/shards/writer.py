@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,15 +10,16 @@ from ray.actor import ActorHandle
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.shards.shard_group import ShardGroup
+from rllib_per_acc.threads import serialized
 
 
 class ShardWriter:
     """Adds to the shards of a `ShardedReplay` from another actor or task.
 
-    It can be pickled as an argument of Ray calls; every copy connects by itself, and may be used
-    by one thread. New steps get the maximum priority that their shard knows of. All chunks of an
-    episode have to go through the same writer. The shards end with the replay, whoever holds
-    a writer.
+    It can be pickled as an argument of Ray calls; every copy connects by itself. Several threads
+    may use one: calls wait for each other. New steps get the maximum priority that their shard
+    knows of. All chunks of an episode have to go through the same writer. The shards end with the
+    replay, whoever holds a writer.
 
     Args:
         actors: The shards.
@@ -28,6 +30,7 @@ class ShardWriter:
     def __init__(
         self, actors: Sequence[ActorHandle], capacities: Sequence[int], restarts: bool
     ) -> None:
+        self._lock = threading.RLock()
         self._arguments = actors, capacities, restarts
         self._group: ShardGroup | None = None
 
@@ -40,6 +43,7 @@ class ShardWriter:
             self._group = ShardGroup(actors, capacities, owner=False, restarts=restarts)
         return self._group
 
+    @serialized
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
         """Sends chunks; see `PrioritizedReplay.add`. Waits only if too much is on the way.
 
@@ -49,6 +53,7 @@ class ShardWriter:
         """
         self._connected().add(chunks, weight)
 
+    @serialized
     def flush(self) -> None:
         """Waits until everything sent is stored.
 

@@ -1,5 +1,6 @@
 """A replay in one and in several actors: contents, draws, order, bounds."""
 
+import threading
 import time
 from collections import Counter
 
@@ -436,3 +437,25 @@ def test_options_of_shards_are_checked():
             ShardOptions(**wrong)
     with pytest.raises(ValueError, match="device"):
         ShardedReplay(10, {"device": "cpu"}, ShardOptions(num_gpus_per_shard=1))
+
+
+@pytest.mark.parametrize("name", ["add", "sample"])
+def test_a_call_waits_for_one_in_another_thread(monkeypatch, name):
+    replay = make_replay(1, 100)
+    replay.add([chunk(0, 10)])
+    call = {"add": lambda: replay.add([chunk(1, 10)]), "sample": lambda: replay.sample(4)}
+    finished, seen = threading.Event(), []
+    thread = threading.Thread(target=lambda: (call[name](), finished.set()))
+    sent = replay._group.add
+
+    def slow_add(*arguments):
+        monkeypatch.undo()
+        thread.start()
+        seen.append(finished.wait(0.5))
+        sent(*arguments)
+
+    monkeypatch.setattr(replay._group, "add", slow_add)
+    replay.add([chunk(2, 10)])
+    thread.join(30)
+    assert seen == [False]
+    assert finished.is_set()
