@@ -21,6 +21,7 @@ GAMMA, BATCH, WARM_UP = 0.99, 64, 500
 
 
 def main() -> None:
+    """Trains, and prints ten lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", default="CartPole-v1", help="vector observations, few actions")
     parser.add_argument("--steps", type=int, default=20_000)
@@ -76,9 +77,7 @@ def learn(replay: TransitionReplay, network: nn.Module, target: nn.Module, optim
         aims = rewards + GAMMA * bootstraps * target(following).gather(1, best).squeeze(1)
     td_errors = network(torch.as_tensor(batch.observations)).gather(1, actions).squeeze(1) - aims
     weights = torch.as_tensor(batch.weights, dtype=torch.float32)
-    loss = (
-        weights * nn.functional.smooth_l1_loss(td_errors, 0 * td_errors, reduction="none")
-    ).mean()
+    loss = (weights * nn.functional.huber_loss(td_errors, 0 * aims, reduction="none")).mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

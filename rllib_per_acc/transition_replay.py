@@ -203,7 +203,7 @@ class TransitionReplay(Resumable):
                 f"batch_size: got {batch_size}, expected at most the {len(self)} transitions stored"
             )
         rows, masses = self._sampler.draw(batch_size, self.rng)
-        columns = {column.name: column.take(rows) for column in self._columns}
+        columns = {column.name: column.take(rows.astype(np.int32)) for column in self._columns}
         columns["weights"] = self._sampler.weights(masses, len(self), exponent)
         newest = self.num_added - 1
         age = (newest - self._first - rows) % self._capacity

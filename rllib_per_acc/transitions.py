@@ -292,7 +292,6 @@ class TransitionStore:
         """The time step in the episode of each row, int64."""
         return self.episodes.t_started.take(located.slots).astype(np.int64) + located.t
 
-    @serialized
     def serve(
         self,
         rows: NDArray[np.int64],

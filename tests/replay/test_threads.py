@@ -75,11 +75,11 @@ def replay_of_transitions():
 
 def store():
     filled = TransitionStore(100)
-    rows = filled.add([chunk(1)]).rows
+    rows = filled.add([chunk(1)]).rows.astype(np.int64)
+    some = filled.serve(rows, np.ones(4), np.ones(4, np.int64))
     others = {
         "add": lambda: filled.add([chunk(3)]),
-        "serve": lambda: filled.serve(rows, np.ones(4, np.int64)),
-        "gather": lambda: filled.gather(filled.serve(rows, np.ones(4, np.int64)), 0.9),
+        "gather": lambda: filled.gather(some, 0.9),
         "rows": filled.live_rows,
         "chunks": lambda: filled.chunks(0, 1),
     }
