@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rllib_per_acc.columns import Rows
 
@@ -60,12 +61,11 @@ class EpisodeTable:
         """The episode with this id, if it is stored."""
         return self._by_id.get(episode_id)
 
-    def by_slot(self, slot: int) -> Episode:
-        """The episode in `slot`, which must be taken."""
-        episode = self._by_slot[slot]
-        if episode is None:
-            raise IndexError(f"slot: got {slot}, expected one that holds an episode")
-        return episode
+    def ids_at(self, slots: NDArray[np.int32]) -> NDArray[np.object_]:
+        """The ids of the episodes in `slots`, which must be taken, as an object array."""
+        episodes = self._by_slot
+        ids = [episodes[slot].episode_id for slot in slots.tolist()]
+        return np.fromiter(ids, object, len(ids))
 
     def is_done(self, episode: Episode) -> bool:
         """Whether it was terminated or truncated."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
 from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
 from rllib_per_acc.threads import serialized
-from rllib_per_acc.transitions import TransitionStore
+from rllib_per_acc.transitions import PreparedAdd, TransitionStore
 
 
 class PrioritizedReplay(Resumable):
@@ -37,7 +38,8 @@ class PrioritizedReplay(Resumable):
     Several threads may use it: calls wait for each other. A batch belongs to one thread.
 
     Args:
-        capacity: How many steps to keep; whole episodes are evicted, oldest first.
+        capacity: How many steps to keep; whole episodes are evicted, oldest first. None: what is
+            evicted is said in `add`.
         options: See `ReplayOptions`.
 
     Raises:
@@ -46,7 +48,7 @@ class PrioritizedReplay(Resumable):
 
     holds = "episodes"
 
-    def __init__(self, capacity: int, **options: Any) -> None:
+    def __init__(self, capacity: int | None, **options: Any) -> None:
         self._lock = threading.RLock()
         self.options: ReplayOptions = ReplayOptions(**options)
         self._store = TransitionStore(capacity)
@@ -61,8 +63,8 @@ class PrioritizedReplay(Resumable):
         return self._store.num_steps
 
     @property
-    def capacity(self) -> int:
-        """How many steps are kept."""
+    def capacity(self) -> int | None:
+        """How many steps are kept; None where `add` is told what to evict."""
         return self._store.capacity
 
     @property
@@ -76,23 +78,38 @@ class PrioritizedReplay(Resumable):
         return self._sampler.max_priority
 
     @serialized
-    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+    def add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
+    ) -> None:
         """Stores chunks of episodes with a first priority.
 
         Args:
             chunks: What to store; see `TransitionStore.add` for the rules of eviction.
             weight: The first priority: one number, one for each step of all chunks in order, or
                 None for the maximum priority.
+            evict: Ids of the episodes to evict, where there is no capacity.
 
         Raises:
             TypeError, ValueError: If chunks or weights do not fit; nothing is changed.
+        """
+        self.prepare_add(chunks, weight, evict)()
+
+    def prepare_add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
+    ) -> Callable[[], None]:
+        """Checks what `add` checks, and returns what then adds, before any other change.
+
+        So several replays can be added to, or none of them.
         """
         chunks = list(chunks)
         first = None
         if weight is not None:
             first = checked_weight(weight, sum(map(len, chunks)))
             self._sampler.check("weight", first)
-        added = self._store.add(chunks)
+        return partial(self._write, self._store.prepare(chunks, evict), first)
+
+    def _write(self, prepared: PreparedAdd, first: Floats | None) -> None:
+        added = self._store.write(prepared)
         if first is None:
             priorities = np.full(len(added.rows), self.max_priority)
         else:
@@ -115,6 +132,7 @@ class PrioritizedReplay(Resumable):
         beta: BetaSchedule | None = None,
         include_infos: bool = False,
         include_extra_model_outputs: bool = False,
+        include_episode_ids: bool = False,
         incomplete_n_step: str | None = None,
     ) -> ReplayBatch:
         """Draws transitions with probabilities proportional to their masses, with replacement.
@@ -128,6 +146,7 @@ class PrioritizedReplay(Resumable):
             beta: Exponent of the importance weights, or a schedule of it; None for the option.
             include_infos: Whether to add `infos` and `next_infos`.
             include_extra_model_outputs: Whether to add `extra_model_outputs`.
+            include_episode_ids: Whether to add `episode_id`.
             incomplete_n_step: In place of the option of this name.
 
         Raises:
@@ -148,7 +167,11 @@ class PrioritizedReplay(Resumable):
             self._store, self._sampler, self.rng, num_items, (low, high), shorten
         )
         columns = self._store.gather(
-            drawn, gamma, infos=include_infos, extras=include_extra_model_outputs
+            drawn,
+            gamma,
+            infos=include_infos,
+            extras=include_extra_model_outputs,
+            ids=include_episode_ids,
         )
         columns["weights"] = self._sampler.weights(drawn.masses, len(self), exponent)
         self._activity.log_sample(
@@ -228,7 +251,7 @@ class PrioritizedReplay(Resumable):
         rows = self._store.live_rows()
         located = self._store.locate(rows)
         return {
-            "episode_id": self._store.episode_ids(located),
+            "episode_id": self._store.episodes.ids_at(located.slots),
             "t": self._store.time_steps(located),
             "mass": self.tree[rows],
         }
@@ -259,7 +282,7 @@ class PrioritizedReplay(Resumable):
         try:
             check_rows(arrays)
             check_masses(arrays)
-            if len(arrays["generation"]) > restored._store.pool.roomy:
+            if self.capacity and len(arrays["generation"]) > restored._store.pool.roomy:
                 leave_out_oldest(arrays, self.capacity)
             # In this order: masses need the most memory for a moment.
             restored._sampler.restore(description["sampler"], arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -39,8 +39,15 @@ class TakesPriorities(Protocol):
 class ReplayClient(TakesPriorities, Protocol):
     """What adapters need of a replay, wherever it lives."""
 
-    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+    def add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
+    ) -> None:
         """Stores chunks of episodes; see `PrioritizedReplay.add`."""
+
+    def prepare_add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
+    ) -> Callable[[], None]:
+        """What stores chunks; see `PrioritizedReplay.prepare_add`. An actor checks when it does."""
 
     def sample(
         self,
@@ -51,6 +58,7 @@ class ReplayClient(TakesPriorities, Protocol):
         beta: BetaSchedule | None = None,
         include_infos: bool = False,
         include_extra_model_outputs: bool = False,
+        include_episode_ids: bool = False,
         incomplete_n_step: str | None = None,
     ) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
@@ -83,7 +91,7 @@ class ReplayBatch:
     Attributes:
         columns: `observations`, `actions`, `next_observations` (nested arrays), `rewards`
             (float64), `terminateds`, `truncateds` (bool), `t`, `n_step` (int64), `weights`
-            (float64), and where asked for `infos`, `next_infos` (object arrays) and
+            (float64), and where asked for `infos`, `next_infos`, `episode_id` (object arrays) and
             `extra_model_outputs` (nested arrays by name).
         handle: Names the rows for `update`.
     """

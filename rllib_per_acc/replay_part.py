@@ -61,6 +61,7 @@ class GatherOptions(NamedTuple):
     shorten: bool
     infos: bool
     extras: bool
+    ids: bool = False
 
 
 class Proposal(NamedTuple):
@@ -123,7 +124,11 @@ class ReplayPart(PrioritizedReplay):
         columns: dict[str, Any] = {}
         if len(drawn.rows):
             columns = self._store.gather(
-                drawn, options.gamma, infos=options.infos, extras=options.extras
+                drawn,
+                options.gamma,
+                infos=options.infos,
+                extras=options.extras,
+                ids=options.ids,
             )
             columns["mass"] = drawn.masses
             columns["slot"] = drawn.slots

@@ -35,7 +35,7 @@ class Resumable(ABC):
     """Goes on from states, and from saves in folders.
 
     Args:
-        capacity: How many steps or transitions to keep.
+        capacity: How many steps or transitions to keep; None, where there may be no limit.
         options: By name.
     """
 
@@ -45,11 +45,11 @@ class Resumable(ABC):
     """What is in a save: another kind of replay cannot read it."""
 
     @abstractmethod
-    def __init__(self, capacity: int, **options: Any) -> None: ...
+    def __init__(self, capacity: int | None, **options: Any) -> None: ...
 
     @property
     @abstractmethod
-    def capacity(self) -> int:
+    def capacity(self) -> int | None:
         """How many steps or transitions are kept."""
 
     @abstractmethod

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rllib_per_acc.columns import Rows, owned
 
 _MIN_ROWS = 1024
+_MOST_ROWS = np.iinfo(np.int32).max
 
 
 class RowPool:
@@ -17,11 +18,11 @@ class RowPool:
     stored there once and for all.
 
     Args:
-        capacity: Rows to expect; growth slows down past it.
+        capacity: Rows to expect; growth slows down past it. None: no telling.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.roomy = capacity + capacity // 8 + _MIN_ROWS
+    def __init__(self, capacity: int | None) -> None:
+        self.roomy = _MOST_ROWS if capacity is None else capacity + capacity // 8 + _MIN_ROWS
         """How many rows growth by doubling stops at."""
         self.num_used = 0
         """Rows ever handed out: those past it were never touched."""

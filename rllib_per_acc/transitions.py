@@ -9,7 +9,7 @@ steps later" is n links away however chunks of different episodes interleave.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -47,6 +47,24 @@ class Added:
     kept: NDArray[np.bool_] | None
     freed: Rows
     counts: Counts
+
+
+class PreparedAdd(NamedTuple):
+    """Checked chunks, ready to be stored.
+
+    Attributes:
+        chunks: Those to store.
+        values: What they hold; None if there are none.
+        evicted: Ids of the episodes that go before, oldest first; some may not be stored yet.
+        new_steps: Steps given, by episode id.
+        kept: Of the steps given, which are in `chunks`, bool; None when all are.
+    """
+
+    chunks: list[EpisodeChunk]
+    values: ChunkValues | None
+    evicted: list[str]
+    new_steps: dict[str, int]
+    kept: NDArray[np.bool_] | None
 
 
 class Located(NamedTuple):
@@ -119,12 +137,13 @@ class TransitionStore:
     """Episodes as columns of time steps, evicted as whole episodes, oldest first.
 
     Args:
-        capacity: How many steps to keep. The newest episode is kept even if it is longer.
+        capacity: How many steps to keep. The newest episode is kept even if it is longer. None:
+            what is evicted is said in `add`.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int | None) -> None:
         self._lock = threading.RLock()
-        self.capacity = positive_int("capacity", capacity)
+        self.capacity = None if capacity is None else positive_int("capacity", capacity)
         self.episodes = EpisodeTable()
         self.pool = RowPool(self.capacity)
         self.columns = StepColumns()
@@ -148,23 +167,36 @@ class TransitionStore:
     # Adding and evicting
 
     @serialized
-    def add(self, chunks: Sequence[EpisodeChunk]) -> Added:
+    def add(self, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()) -> Added:
         """Stores `chunks`, evicting the oldest episodes first where room is needed.
+
+        See `prepare` for the arguments and errors.
+        """
+        return self.write(self.prepare(chunks, evict))
+
+    def prepare(self, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()) -> PreparedAdd:
+        """Checks all that `add` needs, and changes nothing.
 
         A chunk of a stored episode continues it; one of an unknown episode starts it. Chunks of an
         episode that this very call evicts are dropped (RLlib:
         `PrioritizedEpisodeReplayBuffer.add`).
 
+        Args:
+            chunks: What to store.
+            evict: Ids of the episodes to evict, in a store without a capacity; those that are not
+                stored are ignored.
+
         Raises:
             TypeError: If a chunk's flags are not bools or its `t_started` is no integer.
-            ValueError: If a chunk's lengths, nesting or shapes do not fit, or if it does not
-                continue its episode where that ended. Nothing is changed in either case.
+            ValueError: If a chunk's lengths, nesting or shapes do not fit, if it does not continue
+                its episode where that ended, or if there is a capacity and something in `evict`.
+                Nothing is changed in either case.
         """
         new_steps: dict[str, int] = {}
         for chunk in chunks:
             chunk.check()
             new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
-        evicted = self.episodes.oldest_beyond(self.capacity, new_steps)
+        evicted = self._to_evict(new_steps, evict)
         dropped = set(evicted)
         keeping = [chunk.episode_id not in dropped for chunk in chunks]
         kept = [chunk for chunk, keep in zip(chunks, keeping, strict=True) if keep]
@@ -172,18 +204,33 @@ class TransitionStore:
         if kept:
             values = self.columns.prepare(kept)
             values.skip_observations(self._check_continuations(kept, values.observations))
-
-        counts = Counts(num_adds=1)
-        stored = [id_ for id_ in evicted if self.episodes.get(id_) is not None]
-        freed = self._evict(stored, counts)
-        for id_ in evicted[counts.episodes_evicted :]:  # came and went within this call
-            counts.episodes_added += 1
-            counts.steps_added += new_steps[id_]
-            counts.episodes_evicted += 1
-            counts.steps_evicted += new_steps[id_]
-        rows = self._store(kept, values, counts) if values else np.empty(0, np.int32)
         steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
-        return Added(rows, steps_kept, freed, counts)
+        return PreparedAdd(kept, values, evicted, new_steps, steps_kept)
+
+    def write(self, prepared: PreparedAdd) -> Added:
+        """Stores what was prepared since the last change of this store."""
+        counts = Counts(num_adds=1)
+        stored = [id_ for id_ in prepared.evicted if self.episodes.get(id_) is not None]
+        freed = self._evict(stored, counts)
+        for id_ in prepared.evicted[counts.episodes_evicted :]:  # came and went within this call
+            counts.episodes_added += 1
+            counts.steps_added += prepared.new_steps[id_]
+            counts.episodes_evicted += 1
+            counts.steps_evicted += prepared.new_steps[id_]
+        rows = np.empty(0, np.int32)
+        if prepared.values:
+            rows = self._store(prepared.chunks, prepared.values, counts)
+        return Added(rows, prepared.kept, freed, counts)
+
+    def _to_evict(self, new_steps: dict[str, int], evict: Iterable[str]) -> list[str]:
+        if self.capacity is None:
+            return [id_ for id_ in evict if self.episodes.get(id_) is not None]
+        if evict := list(evict):
+            raise ValueError(
+                f"evict: got {len(evict)} episodes in a store with capacity={self.capacity}, "
+                "expected none"
+            )
+        return self.episodes.oldest_beyond(self.capacity, new_steps)
 
     def _check_continuations(self, chunks: list[EpisodeChunk], observations: Prepared) -> list[int]:
         """Checks that chunks go on where their episodes are.
@@ -283,11 +330,6 @@ class TransitionStore:
         slots, t = links[:, SLOT], links[:, T]
         return Located(rows, slots, t, self.episodes.lengths.take(slots) - t)
 
-    def episode_ids(self, located: Located) -> np.ndarray:
-        """The id of the episode that each row belongs to, object array of shape (B,)."""
-        ids = (self.episodes.by_slot(slot).episode_id for slot in located.slots)
-        return np.fromiter(ids, object, len(located.rows))
-
     def time_steps(self, located: Located) -> NDArray[np.int64]:
         """The time step in the episode of each row, int64."""
         return self.episodes.t_started.take(located.slots).astype(np.int64) + located.t
@@ -333,6 +375,7 @@ class TransitionStore:
         *,
         infos: bool = False,
         extras: bool = False,
+        ids: bool = False,
     ) -> dict[str, Any]:
         """What transitions hold.
 
@@ -341,6 +384,7 @@ class TransitionStore:
             gamma: Discount per step.
             infos: Whether to add `infos` and `next_infos`, object arrays of dicts.
             extras: Whether to add `extra_model_outputs`, nested arrays of B items by name.
+            ids: Whether to add `episode_id`, an object array.
 
         Returns:
             `observations`, `actions`, `next_observations` (nested arrays of B items), `rewards`
@@ -366,6 +410,8 @@ class TransitionStore:
             gathered["next_infos"] = columns.take_infos(reached)
         if extras:
             gathered["extra_model_outputs"] = columns.take_extras(rows)
+        if ids:
+            gathered["episode_id"] = self.episodes.ids_at(transitions.slots)
         return gathered
 
     @serialized
@@ -421,7 +467,7 @@ class TransitionStore:
         links[rows, T] = np.arange(len(rows), dtype=np.int32)
         links[rows, T] -= np.repeat((ends - num_rows).astype(np.int32), num_rows)
         self.columns.restore(layouts, arrays, used, allocated)
-        return self._evict(self.episodes.oldest_beyond(self.capacity, {}), Counts())
+        return self._evict(self._to_evict({}, ()), Counts())
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -38,6 +38,7 @@ class Request(NamedTuple):
     beta: BetaSchedule | None = None
     include_infos: bool = False
     include_extra_model_outputs: bool = False
+    include_episode_ids: bool = False
     incomplete_n_step: str | None = None
 
     def check(self) -> None:
@@ -146,6 +147,7 @@ class DrawQueue:
                 options_.shortens(request.incomplete_n_step),
                 request.include_infos,
                 request.include_extra_model_outputs,
+                request.include_episode_ids,
             ),
             options_.metrics_window,
         )

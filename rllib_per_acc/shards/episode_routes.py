@@ -15,11 +15,11 @@ class EpisodeRoutes:
     """Sends every episode to one shard, and new ones to the least filled.
 
     Args:
-        capacities: Steps that each shard keeps.
+        capacities: Steps that each shard keeps; None: no telling, all are alike.
     """
 
-    def __init__(self, capacities: Sequence[int]) -> None:
-        self._capacities = capacities
+    def __init__(self, capacities: Sequence[int | None]) -> None:
+        self._capacities = [capacity or 1 for capacity in capacities]
         self._shard_of: OrderedDict[str, int] = OrderedDict()
         self._fill = [0] * len(capacities)
 

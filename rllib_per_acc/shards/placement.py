@@ -20,12 +20,12 @@ class ShardPlacementError(RuntimeError):
 
 
 def start_shard(
-    capacity: int, options: dict[str, Any], shard_options: ShardOptions, shard_class: type
+    capacity: int | None, options: dict[str, Any], shard_options: ShardOptions, shard_class: type
 ) -> ActorHandle:
     """Asks Ray for a shard, which lives as long as the process that calls this.
 
     Args:
-        capacity: Steps for the shard to keep.
+        capacity: Steps for the shard to keep; None: it is told what to evict.
         options: Its `ReplayOptions`.
         shard_options: Where it is to be.
         shard_class: `ReplayShard` or a class derived from it.

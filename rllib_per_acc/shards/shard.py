@@ -40,7 +40,7 @@ class ReplayShard:
     Clients call `hello` first, and then everything else through `call`.
     """
 
-    def __init__(self, capacity: int, options: dict[str, Any]) -> None:
+    def __init__(self, capacity: int | None, options: dict[str, Any]) -> None:
         self._arguments = capacity, options
         self._failure: Exception | None = None
         self._predecessor: int | None = None
@@ -94,12 +94,12 @@ class ReplayShard:
     def _reply(self, result: Any) -> Reply:
         return Reply(result, self._boot, self._replay.status())
 
-    def add(self, chunks: Sequence[EpisodeChunk], weight: Any) -> None:
+    def add(self, chunks: Sequence[EpisodeChunk], weight: Any, evict: Sequence[str]) -> None:
         """See `PrioritizedReplay.add`."""
         for chunk in chunks:
             # Arrays inside are views of Ray's object store, which would keep all of it in memory.
             chunk.infos = copy.deepcopy(chunk.infos)
-        self._replay.add(chunks, weight)
+        self._replay.add(chunks, weight, evict)
 
     def sample(
         self, num_items: int, options: dict[str, Any]

@@ -27,7 +27,7 @@ class ShardGroup:
 
     Args:
         actors: The shards.
-        capacities: Steps that each of them keeps.
+        capacities: Steps that each of them keeps; None: they are told what to evict.
         owner: See `ShardConnection`.
         restarts: Whether shards that die are started again; otherwise a loss is an error.
 
@@ -40,7 +40,7 @@ class ShardGroup:
     def __init__(
         self,
         actors: Sequence[ActorHandle],
-        capacities: Sequence[int],
+        capacities: Sequence[int | None],
         *,
         owner: bool,
         restarts: bool,
@@ -108,7 +108,9 @@ class ShardGroup:
 
         return self.outlive(ask)
 
-    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+    def add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Sequence[str] = ()
+    ) -> None:
         """Sends chunks to the shards of their episodes and does not wait for them.
 
         Raises:
@@ -118,15 +120,17 @@ class ShardGroup:
         """
         up = self.outlive(self._make_room)
         if len(self) == 1:
-            self._send("add", 0, chunks, weight)
+            self._send("add", 0, chunks, weight, evict)
             return
         lengths = [len(chunk) for chunk in chunks]
         weights: list[Any] = []
         if weight is not None:
             weights = np.split(checked_weight(weight, sum(lengths)), np.cumsum(lengths)[:-1])
-        for i, positions in self._deal(chunks, up).items():
-            own = np.concatenate([weights[p] for p in positions]) if weights else None
-            self._send("add", i, [chunks[p] for p in positions], own)
+        dealt = self._deal(chunks, up)
+        for i in up if evict else dealt:  # any shard may have what is to be evicted
+            positions = dealt.get(i, [])
+            own = np.concatenate([[], *(weights[p] for p in positions)]) if weights else None
+            self._send("add", i, [chunks[p] for p in positions], own, evict)
 
     def take_in(self, chunks: Sequence[EpisodeChunk], masses: Sequence[Floats]) -> None:
         """As `add`, with masses for each chunk; see `ReplayPart.take_in`."""
@@ -159,6 +163,6 @@ class ShardGroup:
             dealt.setdefault(self.routes.route(chunk, up), []).append(position)
         return dealt
 
-    def _send(self, method: str, shard: int, chunks: Sequence[EpisodeChunk], more: Any) -> None:
+    def _send(self, method: str, shard: int, chunks: Sequence[EpisodeChunk], *more: Any) -> None:
         size = sum(len(chunk) for chunk in chunks)
-        self.connections[shard].send(method, chunks, more, size=size)
+        self.connections[shard].send(method, chunks, *more, size=size)

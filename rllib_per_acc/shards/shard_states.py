@@ -62,7 +62,7 @@ def deal_out(group: ShardGroup, parts: Sequence[ReplayPart]) -> None:
 
 def _part_of(state: Any, options: dict[str, Any]) -> ReplayPart:
     """A part in this process that nothing is evicted from."""
-    part = ReplayPart(1 << 30, **options | {"device": "cpu"})
+    part = ReplayPart(None, **options | {"device": "cpu"})
     part.set_state(state)
     return part
 

@@ -6,8 +6,9 @@ import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class ShardedReplay:
     Several threads may use it: calls wait for each other. A batch belongs to one thread.
 
     Args:
-        capacity: How many steps to keep in all.
+        capacity: How many steps to keep in all; None: what is evicted is said in `add`.
         options: Fields of `ReplayOptions` by name.
         shard_options: How many shards, and where.
         shard_class: `ReplayShard` or a class derived from it.
@@ -71,21 +72,22 @@ class ShardedReplay:
 
     def __init__(
         self,
-        capacity: int,
+        capacity: int | None,
         options: dict[str, Any] | None = None,
         shard_options: ShardOptions = ShardOptions(),  # noqa: B008 - immutable
         *,
         shard_class: type = ReplayShard,
     ) -> None:
         num_shards = positive_int("num_shards", shard_options.num_shards)
-        if positive_int("capacity", capacity) < num_shards:
+        if capacity is not None and positive_int("capacity", capacity) < num_shards:
             raise ValueError(f"capacity: got {capacity}, expected at least num_shards={num_shards}")
         self.options = ReplayOptions(**options or {})
         self.capacity = capacity
         self._lock = threading.RLock()
         self._shard_options = shard_options
         self._capacities = [
-            capacity // num_shards + (i < capacity % num_shards) for i in range(num_shards)
+            None if capacity is None else capacity // num_shards + (i < capacity % num_shards)
+            for i in range(num_shards)
         ]
         self._last_added: tuple[Sequence[EpisodeChunk], Any] | None = None
         self._activity = Activity(self.options.metrics_window)
@@ -137,14 +139,22 @@ class ShardedReplay:
 
     # Adding
 
+    def prepare_add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
+    ) -> Callable[[], None]:
+        """What sends chunks, which the shards will check."""
+        return partial(self.add, chunks, weight, evict)
+
     @serialized
-    def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
+    def add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
+    ) -> None:
         """Sends chunks; see `PrioritizedReplay.add`."""
         self._draws.advance()
         self._last_added = chunks, weight
         if weight is None and len(self._group) > 1:
             weight = self._group.outlive(self._find_max_priority)
-        self._group.add(chunks, weight)
+        self._group.add(chunks, weight, list(evict))
         self._reported = False
 
     def _find_max_priority(self, up: list[int]) -> float:

@@ -28,7 +28,7 @@ class ShardWriter:
     """
 
     def __init__(
-        self, actors: Sequence[ActorHandle], capacities: Sequence[int], restarts: bool
+        self, actors: Sequence[ActorHandle], capacities: Sequence[int | None], restarts: bool
     ) -> None:
         self._lock = threading.RLock()
         self._arguments = actors, capacities, restarts

@@ -17,7 +17,7 @@ def filled() -> tuple[PrioritizedReplay, NaiveReplay]:
     return replay, naive
 
 
-@pytest.mark.parametrize("capacity", [0, -1, 1.5, "10", None, True])
+@pytest.mark.parametrize("capacity", [0, -1, 1.5, "10", True])
 @pytest.mark.parametrize("kind", [PrioritizedReplay, TransitionStore])
 def test_capacity(kind: type, capacity: object) -> None:
     with pytest.raises((ValueError, TypeError), match="capacity") as error:
