@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         AccAlgorithmMixin,
         AccConfigMixin,
     )
+    from rllib_per_acc.rllib.multi_agent_buffer import (  # noqa: TID251 - for type checkers only
+        AccMultiAgentPrioritizedEpisodeReplayBuffer,
+    )
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
     from rllib_per_acc.transition_replay import TransitionReplay
     from rllib_per_acc.transitions import TransitionStore
@@ -41,6 +44,7 @@ _EXPORTS = {
     "AccConfigMixin": "rllib.mixins",
     "AccDQN": "rllib.config",
     "AccDQNConfig": "rllib.config",
+    "AccMultiAgentPrioritizedEpisodeReplayBuffer": "rllib.multi_agent_buffer",
     "AccPrioritizedEpisodeReplayBuffer": "rllib.episode_buffer",
     "AccSAC": "rllib.config",
     "AccSACConfig": "rllib.config",
@@ -63,6 +67,7 @@ __all__ = [
     "AccConfigMixin",
     "AccDQN",
     "AccDQNConfig",
+    "AccMultiAgentPrioritizedEpisodeReplayBuffer",
     "AccPrioritizedEpisodeReplayBuffer",
     "AccSAC",
     "AccSACConfig",

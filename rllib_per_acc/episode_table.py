@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sized
 from itertools import chain
 
 import numpy as np
@@ -31,6 +31,37 @@ class Episode:
     def row_array(self) -> Rows:
         """The rows, tail included, as a copy: int32 of shape (len(self) + 1,)."""
         return np.array(self.rows, np.int32)
+
+
+def oldest_beyond(
+    stored: Mapping[str, Sized], num_steps: int, capacity: int, new_steps: Mapping[str, int]
+) -> list[str]:
+    """Ids of the episodes to evict before `new_steps` more steps come in, oldest first.
+
+    Whole episodes go, oldest first, until the new total fits; the last one always stays
+    (RLlib: `PrioritizedEpisodeReplayBuffer.add`). Episodes that only `new_steps` names count as
+    the newest, in its order, and can be among those to go.
+
+    Args:
+        stored: The stored episodes, oldest first; their lengths are their steps.
+        num_steps: The sum of their lengths.
+        capacity: The number of steps that may be stored.
+        new_steps: The number of steps to come, by episode id.
+    """
+    total = num_steps + sum(new_steps.values())
+    if total <= capacity:
+        return []
+    new_ids = [id_ for id_ in new_steps if id_ not in stored]
+    remaining = len(stored) + len(new_ids)
+    evicted: list[str] = []
+    for id_ in chain(stored, new_ids):
+        if total <= capacity or remaining == 1:
+            break
+        episode = stored.get(id_)
+        total -= (len(episode) if episode is not None else 0) + new_steps.get(id_, 0)
+        remaining -= 1
+        evicted.append(id_)
+    return evicted
 
 
 class EpisodeTable:
@@ -72,30 +103,8 @@ class EpisodeTable:
         return bool(self.flags[episode.slot])
 
     def oldest_beyond(self, capacity: int, new_steps: dict[str, int]) -> list[str]:
-        """Ids of the episodes to evict before `new_steps` more steps come in, oldest first.
-
-        Whole episodes go, oldest first, until the new total fits; the last one always stays
-        (RLlib: `PrioritizedEpisodeReplayBuffer.add`). Episodes that only `new_steps` names count as
-        the newest, in its order, and can be among those to go.
-
-        Args:
-            capacity: The number of steps that may be stored.
-            new_steps: The number of steps to come, by episode id.
-        """
-        total = self.num_steps + sum(new_steps.values())
-        if total <= capacity:
-            return []
-        new_ids = [id_ for id_ in new_steps if id_ not in self._by_id]
-        remaining = len(self._by_id) + len(new_ids)
-        evicted: list[str] = []
-        for id_ in chain(self._by_id, new_ids):
-            if total <= capacity or remaining == 1:
-                break
-            stored = self._by_id.get(id_)
-            total -= (len(stored) if stored else 0) + new_steps.get(id_, 0)
-            remaining -= 1
-            evicted.append(id_)
-        return evicted
+        """See the function `oldest_beyond`."""
+        return oldest_beyond(self._by_id, self.num_steps, capacity, new_steps)
 
     def start(self, episode_id: str, t_started: int) -> Episode:
         """A new, empty episode."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import count, pairwise
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -22,8 +22,30 @@ from rllib_per_acc.structures import map_leaves
 _batches = count()
 
 
-def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
-    """The rows of a batch as few row groups, and the record of where they are sent."""
+class Owner(NamedTuple):
+    """Whose a row is, where there are several agents: RLlib's connectors look for it.
+
+    Attributes:
+        multi_agent_episode_id: Of the episode that the agent is in.
+        agent_id: Of the agent.
+        module_id: Of the module that acts for it.
+    """
+
+    multi_agent_episode_id: Any
+    agent_id: Any
+    module_id: Any
+
+
+NOBODY = Owner(None, None, None)
+
+
+def row_groups(batch: ReplayBatch, owner: Owner = NOBODY) -> tuple[list[RowGroup], SendRecord]:
+    """The rows of a batch as few row groups, and the record of where they are sent.
+
+    Args:
+        batch: B sampled rows.
+        owner: What the groups say whose they are.
+    """
     num_ending = int(np.count_nonzero(batch.terminateds | batch.truncateds))  # the last ones
     cuts = range(len(batch) - max(num_ending, 1) + 1, len(batch) + 1)
     columns = batch.columns | {
@@ -36,7 +58,7 @@ def row_groups(batch: ReplayBatch) -> tuple[list[RowGroup], SendRecord]:
     record = SendRecord(len(batch))
     id_ = f"{next(_batches):024x}"
     return [
-        RowGroup(f"{id_}{start:08x}", columns, range(start, stop), record)
+        RowGroup(f"{id_}{start:08x}", columns, range(start, stop), record, owner)
         for start, stop in pairwise([0, *cuts])
     ], record
 
@@ -56,14 +78,14 @@ def join_neighbours(groups: list[RowGroup]) -> list[RowGroup]:
         ):
             head = groups[first]
             positions = range(head._positions.start, group._positions.stop)
-            joined.append(RowGroup(head.id_, head._columns, positions, None))
+            joined.append(RowGroup(head.id_, head._columns, positions, None, head.owner))
             first = last + 1
     return joined
 
 
-def _received(id_: str, columns: dict[str, Any]) -> RowGroup:
+def _received(id_: str, columns: dict[str, Any], owner: Owner) -> RowGroup:
     """A row group on the learner's side."""
-    return RowGroup(id_, columns, range(len(columns["rewards"])), None)
+    return RowGroup(id_, columns, range(len(columns["rewards"])), None, owner)
 
 
 class RowGroup(SingleAgentEpisode):
@@ -73,17 +95,20 @@ class RowGroup(SingleAgentEpisode):
     raise a `ValueError` that names `sample_format="episodes"`.
     """
 
-    agent_id = None
-    module_id = None
-    multi_agent_episode_id = None
     t_started = 0
 
     def __init__(
-        self, id_: str, columns: dict[str, Any], positions: range, record: SendRecord | None
+        self,
+        id_: str,
+        columns: dict[str, Any],
+        positions: range,
+        record: SendRecord | None,
+        owner: Owner,
     ) -> None:
         # RLlib's constructor builds buffers of time steps, which this class replaces. What is read
         # once or never is not made ahead: there is a row group for every row that ends an episode.
         self.id_ = id_
+        self.owner = owner
         self._custom_data: dict[str, Any] = {}
         self._columns = columns
         self._positions = positions
@@ -103,6 +128,19 @@ class RowGroup(SingleAgentEpisode):
         return bool(self._positions) and self._columns[name].item(self._positions[-1])
 
     @property
+    def multi_agent_episode_id(self) -> Any:
+        """See `Owner`; so the next two."""
+        return self.owner.multi_agent_episode_id
+
+    @property
+    def agent_id(self) -> Any:
+        return self.owner.agent_id
+
+    @property
+    def module_id(self) -> Any:
+        return self.owner.module_id
+
+    @property
     def t(self) -> int:
         """How many rows there are."""
         return len(self._positions)
@@ -116,7 +154,8 @@ class RowGroup(SingleAgentEpisode):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._record is not None:
             self._record.log(self._positions)
-        return _received, (self.id_, {name: self._column(name) for name in self._columns})
+        columns = {name: self._column(name) for name in self._columns}
+        return _received, (self.id_, columns, self.owner)
 
     def __copy__(self) -> RowGroup:
         return self._piece(0, len(self))
@@ -157,6 +196,7 @@ class RowGroup(SingleAgentEpisode):
             self._columns,
             self._positions[start:stop],
             self._record,
+            self.owner,
         )
 
     def _cut(self, column: Any) -> Any:
@@ -216,13 +256,22 @@ class RowGroup(SingleAgentEpisode):
         self._refuse("get_return")
 
     def _refuse(self, read: str) -> NoReturn:
-        raise ValueError(
-            f"a row group of {len(self)} sampled transitions cannot answer {read}: its rows do "
-            'not follow each other. Set replay_buffer_config={"sample_format": "episodes", ...} '
-            "for connectors that walk through episodes."
-        )
+        refuse_read(f"a row group of {len(self)} sampled transitions", read)
 
     def __getattr__(self, name: str) -> Any:
         if name in SingleAgentEpisode.__slots__:
             self._refuse(f"`{name}`")
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+
+def refuse_read(of: str, read: str) -> NoReturn:
+    """Says that rows of columns cannot be read like that.
+
+    Raises:
+        ValueError: Always.
+    """
+    raise ValueError(
+        f"{of} cannot answer {read}: its rows do not follow each other. Set "
+        'replay_buffer_config={"sample_format": "episodes", ...} for connectors that walk through '
+        "episodes."
+    )

@@ -12,14 +12,14 @@ from rllib_per_acc.shards.shard_options import ShardOptions
 
 
 def replay_client(
-    buffer_class: type, capacity: int, options: ReplayOptions, shards: ShardOptions
+    buffer_class: type, capacity: int | None, options: ReplayOptions, shards: ShardOptions
 ) -> ReplayClient:
     """Starts the replay of a buffer.
 
     Args:
         buffer_class: The buffer's class. Where it was itself made into an actor the rows stay in
             that actor.
-        capacity: Time steps to keep.
+        capacity: Time steps to keep; None: the buffer says what is evicted.
         options: Options of the replay.
         shards: How many actors, and where; none for the rows in this process.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -10,28 +9,23 @@ from numpy.typing import NDArray
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils import force_list
 from ray.rllib.utils.annotations import override
-from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
     PrioritizedEpisodeReplayBuffer,
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
-from rllib_per_acc.replay_batch import ReplayBatch
-from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.rllib.batch import row_groups
-from rllib_per_acc.rllib.buffer_config import split_options
+from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
 from rllib_per_acc.rllib.metrics import log_activity
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
-from rllib_per_acc.rllib.send_record import SendRecord
-from rllib_per_acc.sampling import checked_priorities
 from rllib_per_acc.threads import serialized
 
 
 class AccPrioritizedEpisodeReplayBuffer(
-    PrioritizedEpisodeReplayBuffer, metaclass=EpisodeBufferMeta
+    EpisodeBufferBase, PrioritizedEpisodeReplayBuffer, metaclass=EpisodeBufferMeta
 ):
     """RLlib's `PrioritizedEpisodeReplayBuffer`, fast, and in a Ray actor of its own.
 
@@ -52,50 +46,15 @@ class AccPrioritizedEpisodeReplayBuffer(
         "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer",
     )
 
-    def __init__(
-        self,
-        capacity: int = 10000,
-        *,
-        batch_size_B: int = 16,
-        batch_length_T: int = 1,
-        alpha: float = 1.0,
-        metrics_num_episodes_for_smoothing: int = 100,
-        **options: Any,
-    ) -> None:
-        """Builds the buffer and starts its actor.
-
-        Args:
-            capacity: Time steps to keep; whole episodes are evicted, oldest first.
-            batch_size_B: Transitions per sample where `sample` is not told.
-            batch_length_T: Kept for RLlib; transitions are sampled, not sequences.
-            alpha: Exponent of the priorities, >= 0.
-            metrics_num_episodes_for_smoothing: Window of the metrics that are means.
-            **options: The fields of `ReplayOptions`, `ShardOptions` and `AdapterOptions`.
-
-        Raises:
-            TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value
-                is wrong.
-        """
-        self._lock = threading.RLock()
-        self.capacity = positive_int("capacity", capacity)
-        self.batch_size_B = positive_int("batch_size_B", batch_size_B)
-        self.batch_length_T = batch_length_T
-        self._metrics_num_episodes_for_smoothing = positive_int(
-            "metrics_num_episodes_for_smoothing", metrics_num_episodes_for_smoothing
+    def __init__(self, capacity: int = 10000, **options: Any) -> None:
+        """Builds the buffer and starts its actor; see `EpisodeBufferBase`."""
+        super().__init__(capacity, **options)
+        self._client = replay_client(
+            type(self), self.capacity, self._replay_options, self._shard_options
         )
-        replay, shards, adapter = split_options(
-            {
-                **options,
-                "alpha": alpha,
-                "metrics_window": metrics_num_episodes_for_smoothing,
-            },
-        )
-        self.sample_format = adapter.sample_format
-        self.metrics = MetricsLogger(root=False)
-        self._client = replay_client(type(self), self.capacity, replay, shards)
         self._observation_space: Any = None
         self._action_space: Any = None
-        self._last_batch: tuple[ReplayBatch, SendRecord] | None = None
+        self._last_sample: SentSample | None = None
 
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
@@ -168,39 +127,23 @@ class AccPrioritizedEpisodeReplayBuffer(
             TypeError, ValueError: If an argument is wrong, the buffer is empty, or no episode is
                 long enough for `n_step`.
         """
-        if num_items is not None and batch_size_B is not None:
-            raise ValueError(
-                f"sample: got num_items={num_items} and batch_size_B={batch_size_B}, "
-                "expected one of them"
-            )
-        if (batch_length_T or 1) > 1 or lookback:
-            raise ValueError(
-                f"sample: got batch_length_T={batch_length_T} and lookback={lookback}, "
-                "expected single transitions: sequences for stateful modules are not supported"
-            )
-        count = num_items if num_items is not None else batch_size_B
-        if count == 0:
-            raise ValueError(
-                "num_items: got 0, expected an integer >= 1. RLlib samples train_batch_size // "
-                "num_learners rows for each learner: is train_batch_size less than num_learners?"
-            )
+        count = self._num_items(num_items, batch_size_B, batch_length_T, lookback)
         batch = self._client.sample(
-            self.batch_size_B if count is None else count,
+            count,
             n_step=1 if n_step is None else n_step,
             gamma=gamma,
             beta=beta,
             include_infos=include_infos,
             include_extra_model_outputs=include_extra_model_outputs,
         )
+        episodes: list[SingleAgentEpisode]
         if self.sample_format == "rows":
-            episodes, record = row_groups(batch)
+            groups, record = row_groups(batch)
+            episodes = [*groups]
         else:
-            episodes, record = one_step_episodes(batch, self._observation_space, self._action_space)
-            if to_numpy:
-                for episode in episodes:
-                    episode.to_numpy()
-        self._last_batch = (batch, record)
-        self._sampling_thread = threading.get_ident()
+            spaces = self._observation_space, self._action_space
+            episodes, record = one_step_episodes(batch, spaces, to_numpy=to_numpy)
+        self._last_sample = SentSample(batch, record)
         return episodes
 
     @override(PrioritizedEpisodeReplayBuffer)
@@ -220,19 +163,10 @@ class AccPrioritizedEpisodeReplayBuffer(
                 last sample, or if not every row was sent to exactly one learner.
             TypeError, ValueError: If the priorities are not B finite numbers. Nothing is changed.
         """
-        if self._last_batch is None:
-            raise RuntimeError(
-                "update_priorities: got priorities without a sample before them, expected one "
-                "update after each sample"
-            )
-        if self._sampling_thread != threading.get_ident():
-            raise RuntimeError(
-                "update_priorities: got priorities in another thread than that of the last sample, "
-                "expected both in one: here priorities mean the last sample, whoever drew it"
-            )
-        batch, record = self._last_batch
-        batch.update(record.in_batch_order(checked_priorities(priorities, len(batch))))
-        self._last_batch = None
+        if self._last_sample is None:
+            raise RuntimeError(NO_SAMPLE.format(""))
+        self._last_sample.update(priorities)
+        self._last_sample = None
 
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
@@ -310,4 +244,4 @@ class AccPrioritizedEpisodeReplayBuffer(
             raise ValueError("state: got something else than what get_state returns")
         self._client.set_state(state["replay"])
         self._observation_space, self._action_space = state["spaces"]
-        self._last_batch = None
+        self._last_sample = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
 from rllib_per_acc.replay_batch import ReplayBatch
+from rllib_per_acc.rllib.batch import Owner
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.structures import flatten, layout_of, unflatten
 
@@ -17,21 +20,39 @@ _SLOTS = tuple(SingleAgentEpisode.__slots__)
 
 
 def one_step_episodes(
-    batch: ReplayBatch, observation_space: Any, action_space: Any
+    batch: ReplayBatch,
+    spaces: tuple[Any, Any],
+    owners: Sequence[Owner] | None = None,
+    *,
+    to_numpy: bool = False,
 ) -> tuple[list[SingleAgentEpisode], SendRecord]:
-    """The rows of a batch as RLlib's `PrioritizedEpisodeReplayBuffer.sample` returns them.
+    """The rows of a batch as RLlib's buffers return them from `sample`.
 
     Args:
         batch: B sampled rows.
-        observation_space: Of the episodes.
-        action_space: Of the episodes.
+        spaces: Observation and action space of the episodes.
+        owners: For each row the agent whose it is, where there are several agents.
+        to_numpy: Whether the episodes hold arrays.
 
     Returns:
-        B episodes, and the record of where they are sent.
+        B episodes, and the record of where they are sent. With `owners` the rows of an agent in
+        an episode follow each other, as `AgentToModuleMapping` orders them in the train batch.
     """
-    record = SendRecord(len(batch))
-    items = BatchItems(batch, observation_space, action_space)
-    return [OneStepEpisode(items, position, record) for position in range(len(batch))], record
+    order = range(len(batch)) if owners is None else _agent_by_agent(owners)
+    record = SendRecord(len(batch), order)
+    items = BatchItems(batch, spaces, owners)
+    episodes: list[SingleAgentEpisode] = [OneStepEpisode(items, i, record) for i in order]
+    if to_numpy:
+        for episode in episodes:
+            episode.to_numpy()
+    return episodes, record
+
+
+def _agent_by_agent(owners: Sequence[Owner]) -> list[int]:
+    positions: dict[Owner, list[int]] = {}
+    for position, owner in enumerate(owners):
+        positions.setdefault(owner, []).append(position)
+    return list(chain.from_iterable(positions.values()))
 
 
 class BatchItems:
@@ -41,7 +62,9 @@ class BatchItems:
     attributes of all episodes start as copies of what it made.
     """
 
-    def __init__(self, batch: ReplayBatch, observation_space: Any, action_space: Any) -> None:
+    def __init__(
+        self, batch: ReplayBatch, spaces: tuple[Any, Any], owners: Sequence[Owner] | None
+    ) -> None:
         infos = batch.columns.get("infos")
         self.observations = _items(batch.observations)
         self.next_observations = _items(batch.next_observations)
@@ -57,11 +80,13 @@ class BatchItems:
         self.truncateds = batch.truncateds.tolist()
         self.t = batch.t.tolist()
         self.id = os.urandom(12).hex()
+        self.owners = owners
+        self.episode_ids = batch.columns.get("episode_id")
         self.template = SingleAgentEpisode(
             observations=[self.observations[0], self.next_observations[0]],
-            observation_space=observation_space,
+            observation_space=spaces[0],
             actions=[self.actions[0]],
-            action_space=action_space,
+            action_space=spaces[1],
             rewards=[self.rewards[0]],
             extra_model_outputs={key: [values[0]] for key, values in self.outputs.items()},
             len_lookback_buffer=0,
@@ -71,6 +96,8 @@ class BatchItems:
         """What the episode at `position` has under `name`."""
         like = self.template
         if name == "id_":
+            if self.episode_ids is not None:
+                return self.episode_ids[position]
             return f"{self.id}{position:08x}"
         if name == "observations":
             data = [self.observations[position], self.next_observations[position]]
@@ -96,6 +123,8 @@ class BatchItems:
             return self.t[position] + 1
         if name == "_custom_data":
             return {}
+        if self.owners is not None and name in Owner._fields:
+            return getattr(self.owners[position], name)
         return getattr(like, name)
 
 

@@ -7,6 +7,8 @@ so the order of pickling is the order of the TD errors. A local learner gets the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,10 +18,12 @@ class SendRecord:
 
     Args:
         num_rows: Rows of the batch.
+        order: The positions as the sample has them; None for the order of the batch.
     """
 
-    def __init__(self, num_rows: int) -> None:
+    def __init__(self, num_rows: int, order: Sequence[int] | None = None) -> None:
         self._num_rows = num_rows
+        self._order = range(num_rows) if order is None else order
         self._sent: list[range] = []
 
     def log(self, positions: range) -> None:
@@ -32,9 +36,8 @@ class SendRecord:
         Raises:
             RuntimeError: If what was sent does not hold every row exactly once.
         """
-        if not self._sent:
-            return td_errors
-        order = np.concatenate([np.arange(r.start, r.stop) for r in self._sent])
+        sent = [np.arange(r.start, r.stop) for r in self._sent]
+        order = np.concatenate(sent) if sent else np.asarray(self._order)
         times = np.bincount(order, minlength=self._num_rows)
         if len(order) != self._num_rows or (times != 1).any():
             raise RuntimeError(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tree
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.execution.segment_tree import SumSegmentTree
 from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer
 
 
@@ -89,10 +90,7 @@ def read_rows(sample: Sequence[SingleAgentEpisode]) -> list[Row]:
 class Scripted:
     """Stands in for RLlib's random generator: its draws land on the leaves named, in turn."""
 
-    def __init__(
-        self, buffer: PrioritizedEpisodeReplayBuffer, leaves: Sequence[int], n_steps: Iterable[int]
-    ) -> None:
-        sums = buffer._sum_segment
+    def __init__(self, sums: SumSegmentTree, leaves: Sequence[int], n_steps: Iterable[int]) -> None:
         masses = np.array([sums[i] for i in range(sums.capacity)])
         middles = np.cumsum(masses) - masses / 2
         self._draws = iter(middles[list(leaves)] / sums.sum())
@@ -126,7 +124,7 @@ class RLlibOracle(PrioritizedEpisodeReplayBuffer):
     ) -> list[SingleAgentEpisode]:
         """What RLlib returns when it happens to draw these steps."""
         leaves = self.leaf_of()
-        kept, self.rng = self.rng, Scripted(self, [leaves[s] for s in steps], n_steps)
+        kept, self.rng = self.rng, Scripted(self._sum_segment, [leaves[s] for s in steps], n_steps)
         try:
             return self.sample(num_items=len(steps), n_step=(0, 0), **options)
         finally:

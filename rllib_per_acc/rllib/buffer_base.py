@@ -1,0 +1,129 @@
+"""What the buffers for RLlib's new API stack share: their keys, and what they keep of a sample."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+
+from rllib_per_acc.replay_batch import ReplayBatch
+from rllib_per_acc.replay_options import positive_int
+from rllib_per_acc.rllib.buffer_config import split_options
+from rllib_per_acc.rllib.compat import made_into_actor
+from rllib_per_acc.rllib.send_record import SendRecord
+from rllib_per_acc.sampling import checked_priorities
+from rllib_per_acc.shards.shard_options import ShardOptions
+
+
+class EpisodeBufferBase:
+    """Put before one of RLlib's episode buffers: its constructor, and nothing of its storage."""
+
+    def __init__(
+        self,
+        capacity: int = 10000,
+        *,
+        batch_size_B: int = 16,
+        batch_length_T: int = 1,
+        alpha: float = 1.0,
+        metrics_num_episodes_for_smoothing: int = 100,
+        **options: Any,
+    ) -> None:
+        """Builds the buffer.
+
+        Args:
+            capacity: Time steps to keep; whole episodes are evicted, oldest first.
+            batch_size_B: Transitions per sample where `sample` is not told.
+            batch_length_T: Kept for RLlib; transitions are sampled, not sequences.
+            alpha: Exponent of the priorities, >= 0.
+            metrics_num_episodes_for_smoothing: Window of the metrics that are means.
+            **options: The fields of `ReplayOptions`, `ShardOptions` and `AdapterOptions`.
+
+        Raises:
+            TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value
+                is wrong.
+        """
+        self._lock = threading.RLock()
+        self.capacity = positive_int("capacity", capacity)
+        self.batch_size_B = positive_int("batch_size_B", batch_size_B)
+        self.batch_length_T = batch_length_T
+        self._metrics_num_episodes_for_smoothing = positive_int(
+            "metrics_num_episodes_for_smoothing", metrics_num_episodes_for_smoothing
+        )
+        if options.get("beta", 0) is None:
+            del options["beta"]  # the default
+        self._replay_options, self._shard_options, adapter = split_options(
+            {
+                **options,
+                "alpha": alpha,
+                "metrics_window": metrics_num_episodes_for_smoothing,
+            },
+        )
+        if made_into_actor(type(self)):
+            self._shard_options = ShardOptions(num_shards=0)
+        self.sample_format = adapter.sample_format
+        self.metrics = MetricsLogger(root=False)
+
+    def _num_items(
+        self,
+        num_items: int | None,
+        batch_size_B: int | None,
+        batch_length_T: int | None,
+        lookback: int,
+    ) -> int:
+        """How many transitions `sample` is asked for.
+
+        Raises:
+            ValueError: If its arguments contradict each other, or ask for sequences.
+        """
+        if num_items is not None and batch_size_B is not None:
+            raise ValueError(
+                f"sample: got num_items={num_items} and batch_size_B={batch_size_B}, "
+                "expected one of them"
+            )
+        if (batch_length_T or 1) > 1 or lookback:
+            raise ValueError(
+                f"sample: got batch_length_T={batch_length_T} and lookback={lookback}, "
+                "expected single transitions: sequences for stateful modules are not supported"
+            )
+        count = num_items if num_items is not None else batch_size_B
+        if count == 0:
+            raise ValueError(
+                "num_items: got 0, expected an integer >= 1. RLlib samples train_batch_size // "
+                "num_learners rows for each learner: is train_batch_size less than num_learners?"
+            )
+        return self.batch_size_B if count is None else count
+
+
+@dataclass(frozen=True, slots=True)
+class SentSample:
+    """A sample on its way to the learners, whose TD errors are to come back.
+
+    Attributes:
+        batch: What was sampled.
+        record: Where its rows were sent.
+        thread: That of the sample.
+    """
+
+    batch: ReplayBatch
+    record: SendRecord
+    thread: int = field(default_factory=threading.get_ident)
+
+    def update(self, td_errors: NDArray[np.floating[Any]]) -> None:
+        """Gives the rows new priorities; see `update_priorities` of the buffers."""
+        if self.thread != threading.get_ident():
+            raise RuntimeError(
+                "update_priorities: got priorities in another thread than that of the last sample, "
+                "expected both in one: here priorities mean the last sample, whoever drew it"
+            )
+        priorities = checked_priorities(td_errors, len(self.batch))
+        self.batch.update(self.record.in_batch_order(priorities))
+
+
+NO_SAMPLE = (
+    "update_priorities: got priorities{} without a sample before them, expected one update after "
+    "each sample"
+)

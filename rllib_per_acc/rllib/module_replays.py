@@ -1,0 +1,143 @@
+"""The replays of a multi-agent buffer: one for each module, started when its first steps come."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from ray.rllib.utils.typing import ModuleID
+
+from rllib_per_acc.draws import NothingToSampleError
+from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
+from rllib_per_acc.rllib.multi_agent_ledger import Plan
+
+logger = logging.getLogger(__name__)
+
+
+class ModuleReplays:
+    """Replays by module.
+
+    Args:
+        start: Starts the replay of a module.
+
+    Attributes:
+        clients: The replays.
+        spaces: The observation and action space of each module's first agent.
+    """
+
+    def __init__(self, start: Callable[[ModuleID], ReplayClient]) -> None:
+        self._start = start
+        self.clients: dict[ModuleID, ReplayClient] = {}
+        self.spaces: dict[ModuleID, tuple[Any, Any]] = {}
+        self._left_out: set[ModuleID] = set()
+
+    def known(self, name: str, module_ids: Collection[ModuleID] | None) -> list[ModuleID]:
+        """The modules named, or all.
+
+        Raises:
+            TypeError, ValueError: If one is not known, or it is no collection.
+        """
+        if module_ids is None:
+            return list(self.clients)
+        if isinstance(module_ids, str) or not isinstance(module_ids, Collection):
+            raise TypeError(f"{name}: got {module_ids!r}, expected a list of module ids")
+        for module_id in module_ids:
+            if module_id not in self.clients:
+                raise ValueError(
+                    f"{name}: got {module_id!r}, expected some of {list(self.clients)}, the "
+                    "modules whose steps have been added"
+                )
+        return list(dict.fromkeys(module_ids))
+
+    def prepare_add(
+        self, plan: Plan, weight: float | Mapping[ModuleID, float] | None
+    ) -> Callable[[], None]:
+        """Checks what is planned, and returns what does it; see `PrioritizedReplay.prepare_add`."""
+        if not isinstance(weight, Real | Mapping | None):
+            raise TypeError(
+                f"weight: got a {type(weight).__name__}, expected a number, or a dict of numbers "
+                "by module"
+            )
+        new = {m: self._start(m) for m in plan.chunks if m not in self.clients}
+        clients = self.clients | new
+        adds = [
+            clients[m].prepare_add(
+                plan.chunks.get(m, []),
+                weight.get(m) if isinstance(weight, Mapping) else weight,
+                plan.evict.get(m, ()),
+            )
+            for m in dict.fromkeys([*plan.evict, *plan.chunks])
+        ]
+
+        def add() -> None:
+            for agent in (agent for chunk in plan.kept for agent in chunk.agents):
+                self.spaces.setdefault(agent.owner.module_id, agent.spaces)
+            self.clients = clients
+            for one in adds:
+                one()
+
+        return add
+
+    def sample(
+        self, module_ids: Collection[ModuleID] | None, num_items: int, **options: Any
+    ) -> dict[ModuleID, ReplayBatch]:
+        """A batch of each module; those that have nothing to draw from are left out.
+
+        Raises:
+            TypeError, ValueError: If an argument is wrong.
+            NothingToSampleError: If all modules are left out.
+        """
+        batches = {}
+        failure = NothingToSampleError("sample: the replay buffer is empty")
+        for module_id in self.known("modules_to_sample", module_ids):
+            try:
+                batches[module_id] = self.clients[module_id].sample(num_items, **options)
+            except NothingToSampleError as error:  # noqa: PERF203 - the others are sampled
+                failure = error
+                if module_id not in self._left_out:
+                    logger.warning("Module %r is not sampled for now: %s", module_id, error)
+                self._left_out.add(module_id)
+        if not batches:
+            raise failure
+        return batches
+
+    def shard_info(self) -> list[dict[str, Any]]:
+        """What `ReplayClient.shard_info` says, with the `module_id`."""
+        return [
+            {"module_id": module_id} | info
+            for module_id, client in self.clients.items()
+            for info in client.shard_info()
+        ]
+
+    def get_priorities(self, module_ids: Collection[ModuleID] | None) -> dict[str, np.ndarray]:
+        """What `ReplayClient.get_priorities` says, with the `module_id`, joined."""
+        parts = []
+        for module_id in self.known("module_id", module_ids):
+            part = self.clients[module_id].get_priorities()
+            part["module_id"] = np.full(len(part["t"]), module_id, object)
+            parts.append(part)
+        return {
+            name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, dtype)
+            for name, dtype in (
+                ("module_id", object), ("episode_id", object), ("t", np.int64), ("mass", float),
+            )
+        }  # fmt: skip
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on, as copies."""
+        return {
+            "replays": {m: client.get_state() for m, client in self.clients.items()},
+            "spaces": dict(self.spaces),
+        }
+
+    def restored(self, state: dict[str, Any]) -> ModuleReplays:
+        """New replays that go on from such a state."""
+        restored = ModuleReplays(self._start)
+        for module_id, replay_state in state["replays"].items():
+            restored.clients[module_id] = self._start(module_id)
+            restored.clients[module_id].set_state(replay_state)
+        restored.spaces = dict(state["spaces"])
+        return restored

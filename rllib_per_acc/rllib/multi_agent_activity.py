@@ -1,0 +1,141 @@
+"""What happens in a multi-agent buffer, counted by environment and by agent, for its metrics."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc.activity import Activity, Counts
+from rllib_per_acc.replay_options import non_negative_int
+from rllib_per_acc.rllib.multi_agent_ledger import AgentEpisode, MultiAgentLedger, Plan
+
+
+class Drawn(NamedTuple):
+    """Rows of a sample: whose they are, the agent's time step, the steps of the transition."""
+
+    agents: Sequence[AgentEpisode]
+    t: NDArray[np.int64]
+    n_step: NDArray[np.int64]
+
+
+class _Sampled:
+    """Sums over some rows of one sample."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.n_step = 0
+        self.steps: set[Any] = set()
+        self.episodes: set[Any] = set()
+
+    def see(self, episode: Any, t: int, n_step: int) -> None:
+        self.rows += 1
+        self.n_step += n_step
+        self.steps.add((episode, t))
+        self.episodes.add(episode)
+
+    def log(self, activity: Activity) -> None:
+        activity.log_sample(
+            steps=self.rows,
+            distinct_steps=len(self.steps),
+            distinct_episodes=len(self.episodes),
+            resampled=0,
+            mean_n_step=self.n_step / self.rows,
+        )
+
+
+class MultiAgentActivity:
+    """Counts of adds, evictions and samples, but for repeated draws, which are known by module.
+
+    Args:
+        window: See `Activity`.
+
+    Attributes:
+        lifetimes: Sums over all calls, in multi-agent episodes and steps of the environment.
+        agent_steps_added: Steps of agents added so far.
+    """
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self.lifetimes = Counts()
+        self.agent_steps_added = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._env = Activity(self._window)
+        self._agents: defaultdict[Any, Activity] = defaultdict(lambda: Activity(self._window))
+        self._samples: list[list[Drawn]] = []
+
+    def log_add(self, plan: Plan, ledger: MultiAgentLedger) -> None:
+        """Notes what is planned; call it before it is done."""
+        counts = Counts(num_adds=1)
+        agents: defaultdict[Any, Counts] = defaultdict(lambda: Counts(num_adds=1))
+        for id_ in plan.evicted:
+            if (entry := ledger.episodes.get(id_)) is not None:
+                counts.episodes_evicted += 1
+                counts.steps_evicted += len(entry)
+                for episode in entry.agents.values():
+                    agents[episode.owner.agent_id].episodes_evicted += 1
+                    agents[episode.owner.agent_id].steps_evicted += len(episode)
+        new, new_agents = set[str](), set[str]()
+        for chunk in plan.kept:
+            counts.steps_added += chunk.env_steps
+            if chunk.episode_id not in ledger.episodes:
+                new.add(chunk.episode_id)
+            for agent in chunk.agents:
+                by_agent = agents[agent.owner.agent_id]
+                by_agent.steps_added += len(agent.steps)
+                self.agent_steps_added += len(agent.steps)
+                id_ = agent.steps.episode_id
+                if id_ not in ledger.agents and id_ not in new_agents:
+                    new_agents.add(id_)
+                    by_agent.episodes_added += 1
+        counts.episodes_added = len(new)
+        change = counts.episodes_added - counts.episodes_evicted
+        self._env.log_add(
+            counts,
+            episodes_stored=len(ledger.episodes) + change,
+            steps_stored=ledger.num_steps + counts.steps_added - counts.steps_evicted,
+        )
+        for agent_id, agent_counts in agents.items():
+            self._agents[agent_id].log_add(agent_counts, episodes_stored=0, steps_stored=0)
+        self.lifetimes += counts
+
+    def log_sample(self, drawn: list[Drawn], num_items: int) -> None:
+        """Notes a sample of `num_items` rows of each module; they are counted when asked for."""
+        self._samples.append(drawn)
+        self.lifetimes.steps_sampled += num_items
+
+    def take(self) -> tuple[Activity, dict[Any, Activity]]:
+        """What happened since the last call, and by agent."""
+        for sample in self._samples:
+            everything = _Sampled()
+            by_agent: defaultdict[Any, _Sampled] = defaultdict(_Sampled)
+            for drawn in sample:
+                rows = zip(drawn.agents, drawn.t.tolist(), drawn.n_step.tolist(), strict=True)
+                for episode, t, n_step in rows:
+                    id_, agent_id, _ = episode.owner
+                    everything.see(id_, episode.env_t[t - episode.t_started], n_step)
+                    by_agent[agent_id].see(episode, t, n_step)
+            everything.log(self._env)
+            for agent_id, sampled in by_agent.items():
+                sampled.log(self._agents[agent_id])
+        taken = self._env, dict(self._agents)
+        self._clear()
+        return taken
+
+    def state(self) -> dict[str, int]:
+        """The sums over all calls."""
+        return asdict(self.lifetimes) | {"agent_steps_added": self.agent_steps_added}
+
+    def restore(self, state: dict[str, int]) -> None:
+        """Goes on from such sums."""
+        sums = dict(state)
+        self.agent_steps_added = non_negative_int(
+            "agent_steps_added", sums.pop("agent_steps_added")
+        )
+        self.lifetimes = Counts.restored(sums)

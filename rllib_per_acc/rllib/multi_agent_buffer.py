@@ -1,0 +1,339 @@
+"""AccMultiAgentPrioritizedEpisodeReplayBuffer: one prioritized replay for each module."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils import force_list
+from ray.rllib.utils.annotations import override
+from ray.rllib.utils.replay_buffers.multi_agent_prioritized_episode_buffer import (
+    MultiAgentPrioritizedEpisodeReplayBuffer,
+)
+from ray.rllib.utils.typing import ModuleID, ResultDict
+
+from rllib_per_acc.activity import Counts
+from rllib_per_acc.replay_batch import ReplayClient
+from rllib_per_acc.replay_options import beta_at
+from rllib_per_acc.rllib.batch import Owner, row_groups
+from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
+from rllib_per_acc.rllib.client import replay_client
+from rllib_per_acc.rllib.compat import EpisodeBufferMeta
+from rllib_per_acc.rllib.episode_chunks import EpisodesView
+from rllib_per_acc.rllib.metrics import AGENT, ENV, MODULE, log_level
+from rllib_per_acc.rllib.module_replays import ModuleReplays
+from rllib_per_acc.rllib.multi_agent_activity import Drawn, MultiAgentActivity
+from rllib_per_acc.rllib.multi_agent_chunks import multi_agent_chunk_of
+from rllib_per_acc.rllib.multi_agent_ledger import MultiAgentLedger
+from rllib_per_acc.rllib.multi_agent_rows import MultiAgentRows
+from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
+
+
+class AccMultiAgentPrioritizedEpisodeReplayBuffer(
+    EpisodeBufferBase, MultiAgentPrioritizedEpisodeReplayBuffer, metaclass=EpisodeBufferMeta
+):
+    """RLlib's `MultiAgentPrioritizedEpisodeReplayBuffer`, fast, and in Ray actors.
+
+    Use it as `AccPrioritizedEpisodeReplayBuffer`, with the same keys. Every module has a replay of
+    its own, with its own priorities, in this process or in `num_shards` actors; it is started when
+    the module's first steps come. `capacity` counts steps of the environment: whole multi-agent
+    episodes are evicted, oldest first, from all modules.
+    """
+
+    stands_for = (
+        "MultiAgentPrioritizedEpisodeReplayBuffer",
+        "rllib_per_acc.AccMultiAgentPrioritizedEpisodeReplayBuffer",
+    )
+
+    def __init__(self, capacity: int = 10000, **options: Any) -> None:
+        """Builds the buffer; see `EpisodeBufferBase`."""
+        super().__init__(capacity, **options)
+        self._modules = ModuleReplays(self._new_client)
+        self._last_sample: dict[ModuleID, SentSample] = {}
+        self._ledger = self._new_ledger()
+        self._activity = MultiAgentActivity(self._replay_options.metrics_window)
+
+    def _new_ledger(self) -> MultiAgentLedger:
+        return MultiAgentLedger(self.capacity, self._shard_options.prefetch)
+
+    def _new_client(self, module_id: ModuleID) -> ReplayClient:
+        options = self._replay_options
+        if options.seed is not None:
+            entropy = [options.seed, zlib.crc32(str(module_id).encode())]
+            seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+            options = dataclasses.replace(options, seed=seed)
+        return replay_client(type(self), None, options, self._shard_options)
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def add(
+        self,
+        episodes: list[MultiAgentEpisode] | MultiAgentEpisode,
+        weight: float | Mapping[ModuleID, float] | None = None,
+    ) -> None:
+        """Stores multi-agent episodes, or chunks that continue stored ones.
+
+        Args:
+            episodes: What to store; nothing of it is changed or kept.
+            weight: First priority: one number, or numbers by module; by default, and for modules
+                that are not named, the maximum priority of the module.
+
+        Raises:
+            TypeError, ValueError: If an episode or a weight does not fit; nothing is changed. With
+                the rows in actors a later call may raise this.
+        """
+        episodes = force_list(episodes)
+        for episode in episodes:
+            if not isinstance(episode, MultiAgentEpisode):
+                raise TypeError(
+                    f"episodes: got a {type(episode).__name__}, expected a MultiAgentEpisode"
+                )
+        plan = self._ledger.plan([multi_agent_chunk_of(episode) for episode in episodes])
+        add = self._modules.prepare_add(plan, weight)
+        self._activity.log_add(plan, self._ledger)
+        self._ledger.commit(plan)
+        add()
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def sample(
+        self,
+        num_items: int | None = None,
+        *,
+        batch_size_B: int | None = None,
+        batch_length_T: int | None = None,
+        n_step: int | tuple[int, int] | None = 1,
+        gamma: float = 0.99,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+        replay_mode: str = "independent",
+        modules_to_sample: Collection[ModuleID] | None = None,
+        beta: Any = 0.0,
+        to_numpy: bool = False,
+        lookback: int = 0,
+        min_batch_length_T: int = 0,
+        sample_episodes: bool = True,
+    ) -> list[MultiAgentEpisode] | list[SingleAgentEpisode]:
+        """Draws transitions of every module, proportional to `priority ** alpha` in the module.
+
+        Args:
+            num_items: How many transitions of each module (or `batch_size_B`, not both).
+            batch_size_B: The same under another name.
+            batch_length_T: 0 or 1: single transitions.
+            n_step: Steps (of the agent) of each transition, or a closed range `(low, high)`.
+            gamma: Discount per step of the n-step reward.
+            include_infos: Whether the infos come along.
+            include_extra_model_outputs: Whether the stored extra model outputs come along.
+            replay_mode: `"independent"`.
+            modules_to_sample: The modules; None for all. A module without steps, or without an
+                episode as long as `n_step`, is left out.
+            beta: Exponent of the importance weights, or a schedule of it; None for the buffer's.
+            to_numpy: Whether one-step episodes hold arrays (row groups always do).
+            lookback: 0: transitions need none.
+            min_batch_length_T: Kept for RLlib.
+            sample_episodes: Kept for RLlib: always episodes.
+
+        Returns:
+            By `sample_format` one `MultiAgentRows` of row groups, or one-step episodes, module by
+            module, with `weights` and `n_step` among their extra model outputs.
+
+        Raises:
+            TypeError, ValueError: If an argument is wrong, or no module can be sampled.
+        """
+        count = self._num_items(num_items, batch_size_B, batch_length_T, lookback)
+        if replay_mode != "independent":
+            raise ValueError(f"replay_mode: got {replay_mode!r}, expected 'independent'")
+        exponent = beta_at(
+            self._replay_options.beta if beta is None else beta,
+            self._activity.lifetimes.steps_added,
+        )
+        batches = self._modules.sample(
+            modules_to_sample,
+            count,
+            n_step=1 if n_step is None else n_step,
+            gamma=gamma,
+            beta=exponent,
+            include_infos=include_infos,
+            include_extra_model_outputs=include_extra_model_outputs,
+            include_episode_ids=True,
+        )
+        agents = {m: self._ledger.find(b.columns["episode_id"]) for m, b in batches.items()}
+        self._ledger.batch_done()
+        self._activity.log_sample(
+            [Drawn(agents[m], batch.t, batch.n_step) for m, batch in batches.items()], count
+        )
+        self._last_sample = {}
+        if self.sample_format == "rows":
+            groups = {}
+            for m, batch in batches.items():
+                del batch.columns["episode_id"]
+                groups[m], record = row_groups(batch, Owner("rows", m, m))
+                self._last_sample[m] = SentSample(batch, record)
+            return [MultiAgentRows(groups)]
+        episodes: list[SingleAgentEpisode] = []
+        for m, batch in batches.items():
+            owners = [agent.owner for agent in agents[m]]
+            some, record = one_step_episodes(
+                batch, self._modules.spaces[m], owners, to_numpy=to_numpy
+            )
+            self._last_sample[m] = SentSample(batch, record)
+            episodes += some
+        return episodes
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def update_priorities(
+        self, priorities: NDArray[np.floating[Any]], module_id: ModuleID | None = None
+    ) -> None:
+        """Gives the rows of a module in the last sample new priorities.
+
+        Args:
+            priorities: Absolute TD errors of shape (B,), in the order in which RLlib's learners
+                return them.
+            module_id: The module.
+
+        Raises:
+            RuntimeError: If the module was not sampled since its last update, or if not every row
+                was sent to exactly one learner.
+            TypeError, ValueError: If the priorities are not B finite numbers. Nothing is changed.
+        """
+        if module_id not in self._last_sample:
+            raise RuntimeError(NO_SAMPLE.format(f" of module {module_id!r}"))
+        self._last_sample[module_id].update(priorities)
+        del self._last_sample[module_id]
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_metrics(self) -> ResultDict:
+        """RLlib's metrics of what happened since the last call, reduced."""
+        window = self._metrics_num_episodes_for_smoothing
+        env, agents = self._activity.take()
+        for module_id, client in self._modules.clients.items():
+            activity = client.take_activity()
+            env.counts.resampled += activity.counts.resampled
+            log_level(self.metrics, MODULE, module_id, activity, window)
+        log_level(self.metrics, ENV, None, env, window)
+        # Which agent's rows were drawn again is not known.
+        level = AGENT._replace(resampled=())
+        for agent_id, activity in agents.items():
+            log_level(self.metrics, level, agent_id, activity, window)
+        return self.metrics.reduce()
+
+    # Counts
+
+    def _count(self, of_all: int, counter: str, module_id: ModuleID | None) -> int:
+        """What all modules have, or one of them, in steps and episodes of its agents."""
+        if module_id is None:
+            return of_all
+        client = self._modules.clients.get(module_id)
+        return 0 if client is None else int(client.info()[counter])
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_num_episodes(self, module_id: ModuleID | None = None) -> int:
+        """Multi-agent episodes stored, or episodes of a module's agents."""
+        return self._count(len(self._ledger.episodes), "episodes", module_id)
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_num_episodes_evicted(self, module_id: ModuleID | None = None) -> int:
+        """Multi-agent episodes evicted so far, or episodes of a module's agents."""
+        return self._count(self._lifetimes.episodes_evicted, "episodes_evicted", module_id)
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_num_timesteps(self, module_id: ModuleID | None = None) -> int:
+        """Steps of the environment stored, or of a module's agents."""
+        return self._count(self._ledger.num_steps, "steps", module_id)
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_sampled_timesteps(self, module_id: ModuleID | None = None) -> int:
+        """Items asked for so far, or steps sampled of a module."""
+        return self._count(self._lifetimes.steps_sampled, "steps_sampled", module_id)
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_added_timesteps(self, module_id: ModuleID | None = None) -> int:
+        """Steps of the environment added so far, or of a module's agents."""
+        return self._count(self._lifetimes.steps_added, "steps_added", module_id)
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_num_agent_timesteps(self) -> int:
+        """Steps of all agents stored."""
+        return self._ledger.num_agent_steps
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_added_agent_timesteps(self) -> int:
+        """Steps of all agents added so far."""
+        return self._activity.agent_steps_added
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_module_ids(self) -> list[ModuleID]:
+        """The modules whose steps have been added."""
+        return list(self._modules.clients)
+
+    @property
+    def _lifetimes(self) -> Counts:
+        return self._activity.lifetimes
+
+    # Looking at it
+
+    @property
+    def episodes(self) -> Any:
+        """Not kept as multi-agent episodes: see `module_episodes`."""
+        raise NotImplementedError(
+            "episodes: multi-agent episodes are kept as the episodes of their agents; "
+            "module_episodes(module_id) has those of a module"
+        )
+
+    def module_episodes(self, module_id: ModuleID) -> EpisodesView:
+        """The stored episodes of a module's agents, oldest first; reading it copies them out."""
+        (module_id,) = self._modules.known("module_id", [module_id])
+        return EpisodesView(self._modules.clients[module_id], self._modules.spaces[module_id])
+
+    def get_shard_info(self) -> list[dict[str, Any]]:
+        """For each shard its `module_id`, where it runs (`pid`, `node`), `device` and counters."""
+        return self._modules.shard_info()
+
+    def get_priorities(self, module_id: ModuleID | None = None) -> dict[str, np.ndarray]:
+        """The mass (`priority ** alpha`) of every stored step of a module, or of all.
+
+        Returns:
+            `module_id`, `agent_id`, `episode_id` (of the agent's episode; object), `t` (int64, the
+            agent's time step) and `mass` (float64), each of shape (steps,).
+        """
+        held = self._modules.get_priorities(None if module_id is None else [module_id])
+        agents = self._ledger.find(held["episode_id"])
+        return held | {"agent_id": np.fromiter((agent.owner.agent_id for agent in agents), object)}
+
+    # State
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def get_state(self) -> dict[str, Any]:
+        """Everything needed to go on, as copies (the spaces of the episodes included)."""
+        return {
+            "modules": self._modules.get_state(),
+            "episodes": self._ledger.state(),
+            "counts": self._activity.state(),
+        }
+
+    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from what `get_state` returned, also of a buffer of another capacity.
+
+        The replays of all modules are started anew. Where the capacity is less, the oldest episodes
+        are evicted. A sample taken before can no longer be updated.
+
+        Raises:
+            ValueError: If it is not such a state; nothing is changed.
+        """
+        try:
+            ledger = self._new_ledger()
+            ledger.restore(state["episodes"])
+            activity = MultiAgentActivity(self._replay_options.metrics_window)
+            activity.restore(state["counts"])
+            modules = self._modules.restored(state["modules"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"state: cannot be restored, {error!r}") from error
+        self._ledger, self._activity, self._modules = ledger, activity, modules
+        self._last_sample = {}
+        if ledger.num_steps > self.capacity:
+            self.add([])

@@ -1,0 +1,204 @@
+"""Which multi-agent episodes are stored, what their agents' episodes are, and who has to go."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.episode_table import oldest_beyond
+from rllib_per_acc.rllib.batch import Owner
+from rllib_per_acc.rllib.multi_agent_chunks import AgentChunk, MultiAgentChunk
+
+
+class AgentEpisode:
+    """An agent's episode within a multi-agent episode.
+
+    Attributes:
+        owner: The agent.
+        t_started: The agent's first time step that is stored.
+        env_t: The time step of the environment at each of its observations.
+        is_done: Whether the agent's episode has ended.
+    """
+
+    __slots__ = ("env_t", "is_done", "owner", "t_started")
+
+    def __init__(self, owner: Owner, t_started: int) -> None:
+        self.owner = owner
+        self.t_started = t_started
+        self.env_t = array("i")
+        self.is_done = False
+
+    def __len__(self) -> int:
+        return max(len(self.env_t) - 1, 0)
+
+    def extend(self, chunk: AgentChunk) -> None:
+        """Appends the steps of a chunk, whose first observation is the last one here."""
+        self.env_t.extend(chunk.env_t[1:] if self.env_t else chunk.env_t)
+        self.is_done = chunk.steps.terminated or chunk.steps.truncated
+
+
+class MultiAgentEntry:
+    """A stored multi-agent episode; its length is in time steps of the environment.
+
+    Attributes:
+        env_t: Its first time step that is stored, and the one after the last step.
+        agents: Its agents' episodes by their ids.
+    """
+
+    __slots__ = ("agents", "env_t")
+
+    def __init__(self, env_t_started: int) -> None:
+        self.env_t = [env_t_started, env_t_started]
+        self.agents: dict[str, AgentEpisode] = {}
+
+    def __len__(self) -> int:
+        return self.env_t[1] - self.env_t[0]
+
+
+class Plan(NamedTuple):
+    """What an `add` is going to do.
+
+    Attributes:
+        kept: The chunks that are stored.
+        evicted: Ids of the multi-agent episodes that go before, oldest first.
+        chunks: By module the chunks of agents' episodes to store.
+        evict: By module the ids of the agents' episodes to evict.
+    """
+
+    kept: list[MultiAgentChunk]
+    evicted: list[str]
+    chunks: dict[str, list[EpisodeChunk]]
+    evict: dict[str, list[str]]
+
+
+class MultiAgentLedger:
+    """The multi-agent episodes of a buffer, oldest first, evicted as RLlib's buffers do it.
+
+    Args:
+        capacity: Time steps of the environment to keep. The newest episode is kept even if it is
+            longer.
+        batches_ahead: How many batches may have been drawn ahead: for so long evicted agents'
+            episodes are remembered.
+    """
+
+    def __init__(self, capacity: int, batches_ahead: int = 0) -> None:
+        self.capacity = capacity
+        self.episodes: dict[str, MultiAgentEntry] = {}
+        self.agents: dict[str, AgentEpisode] = {}
+        self.num_steps = 0
+        self._gone: deque[dict[str, AgentEpisode]] = deque([{}], maxlen=batches_ahead + 1)
+
+    @property
+    def num_agent_steps(self) -> int:
+        """Steps of agents stored."""
+        return sum(map(len, self.agents.values()))
+
+    def plan(self, chunks: Sequence[MultiAgentChunk]) -> Plan:
+        """What storing these chunks takes; changes nothing.
+
+        Whole multi-agent episodes go, oldest first, until the new total fits; the last one stays.
+        Chunks of an episode that this very call evicts are dropped, and so is what RLlib says of
+        agents whose episodes have ended (RLlib: `MultiAgentPrioritizedEpisodeReplayBuffer.add`,
+        `MultiAgentEpisode.concat_episode`).
+        """
+        new_steps: dict[str, int] = {}
+        for chunk in chunks:
+            new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + chunk.env_steps
+        evicted = oldest_beyond(self.episodes, self.num_steps, self.capacity, new_steps)
+        dropped = set(evicted)
+        kept: list[MultiAgentChunk] = []
+        by_module: dict[str, list[EpisodeChunk]] = {}
+        for chunk in chunks:
+            if chunk.episode_id in dropped:
+                continue
+            agents = [agent for agent in chunk.agents if not self._has_ended(agent)]
+            kept.append(chunk._replace(agents=agents))
+            for agent in agents:
+                by_module.setdefault(agent.owner.module_id, []).append(agent.steps)
+        evict: dict[str, list[str]] = {}
+        for id_ in evicted:
+            for agent_episode_id, agent_episode in self._agents_of(id_):
+                evict.setdefault(agent_episode.owner.module_id, []).append(agent_episode_id)
+        return Plan(kept, evicted, by_module, evict)
+
+    def _has_ended(self, agent: AgentChunk) -> bool:
+        stored = self.agents.get(agent.steps.episode_id)
+        return stored is not None and stored.is_done
+
+    def _agents_of(self, episode_id: str) -> Iterable[tuple[str, AgentEpisode]]:
+        stored = self.episodes.get(episode_id)
+        return stored.agents.items() if stored else ()
+
+    def commit(self, plan: Plan) -> None:
+        """Does what was planned since the last change."""
+        for id_ in plan.evicted:
+            if (entry := self.episodes.pop(id_, None)) is not None:
+                self.num_steps -= len(entry)
+                for agent_episode_id in entry.agents:
+                    self._gone[-1][agent_episode_id] = self.agents.pop(agent_episode_id)
+        for chunk in plan.kept:
+            stored = self.episodes.get(chunk.episode_id)
+            if stored is None:
+                stored = self.episodes[chunk.episode_id] = MultiAgentEntry(chunk.env_t[0])
+            self.num_steps += chunk.env_steps
+            stored.env_t[1] += chunk.env_steps
+            for agent in chunk.agents:
+                id_ = agent.steps.episode_id
+                if id_ not in self.agents:
+                    self.agents[id_] = AgentEpisode(agent.owner, agent.steps.t_started)
+                    stored.agents[id_] = self.agents[id_]
+                self.agents[id_].extend(agent)
+
+    def find(self, agent_episode_ids: Iterable[str]) -> list[AgentEpisode]:
+        """The agents' episodes with these ids, of the batch drawn last."""
+        found = []
+        for id_ in agent_episode_ids:
+            agent_episode = self.agents.get(id_)
+            if agent_episode is None:
+                agent_episode = next(gone[id_] for gone in self._gone if id_ in gone)
+            found.append(agent_episode)
+        return found
+
+    def batch_done(self) -> None:
+        """A batch has been read: what was evicted before all that were drawn ahead is forgotten."""
+        self._gone.append({})
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on: `description` (JSON-able, if the ids are) and `arrays`."""
+        episodes = [
+            [
+                id_,
+                entry.env_t.copy(),
+                [
+                    [agent_episode_id, *agent.owner[1:], agent.t_started, agent.is_done, len(agent)]
+                    for agent_episode_id, agent in entry.agents.items()
+                ],
+            ]
+            for id_, entry in self.episodes.items()
+        ]
+        env_t = b"".join(
+            agent.env_t for entry in self.episodes.values() for agent in entry.agents.values()
+        )
+        return {
+            "description": {"episodes": episodes},
+            "arrays": {"env_t": np.frombuffer(env_t, np.int32).copy()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes what another's `state` returned into this new ledger."""
+        env_t, end = state["arrays"]["env_t"].astype(np.int32), 0
+        for id_, (first, last), agents in state["description"]["episodes"]:
+            entry = self.episodes[id_] = MultiAgentEntry(first)
+            entry.env_t[1] = last
+            self.num_steps += len(entry)
+            for agent_episode_id, agent_id, module_id, t_started, is_done, length in agents:
+                agent = AgentEpisode(Owner(id_, agent_id, module_id), t_started)
+                start, end = end, end + length + 1
+                agent.env_t.frombytes(env_t[start:end].tobytes())
+                agent.is_done = is_done
+                entry.agents[agent_episode_id] = self.agents[agent_episode_id] = agent
