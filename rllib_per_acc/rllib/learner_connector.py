@@ -10,7 +10,7 @@ from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.columns import Columns
 from ray.rllib.utils.spaces.space_utils import BatchedNdArray
 
-from rllib_per_acc.rllib.batch import RowGroup, join_neighbours
+from rllib_per_acc.rllib.batch import NOBODY, RowGroup, join_neighbours
 from rllib_per_acc.structures import map_leaves
 
 _READS: dict[str, Callable[[RowGroup], Any]] = {
@@ -31,26 +31,42 @@ class AddRowGroupsToTrainBatch(ConnectorV2):
     """
 
     def __call__(self, *, batch: dict[str, Any], episodes: list[Any], **_: Any) -> dict[str, Any]:
-        if not episodes or not all(isinstance(episode, RowGroup) for episode in episodes):
+        groups = list(self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False))
+        if not groups or not all(isinstance(group, RowGroup) for group in groups):
             return batch
-        key = (episodes[0].id_,)
         present = set(batch)
-        joined = join_neighbours(episodes)
+        for module_groups in _by_module(groups):
+            self._add(batch, present, module_groups)
+        return batch
+
+    def _add(self, batch: dict[str, Any], present: set[str], groups: list[RowGroup]) -> None:
+        """Adds the rows of one module (or the only one), but for the columns that are present."""
+        first = groups[0]
+        key = (first.id_,) if first.owner == NOBODY else tuple(first.owner)
+        joined = join_neighbours(groups)
         for column, read in _READS.items():
             if column not in present:
-                batch[column] = {key: [_batched(read(group)) for group in joined]}
-        last = np.cumsum([len(group) for group in episodes]) - 1
+                items = [_batched(read(group)) for group in joined]
+                batch.setdefault(column, {})[key] = items
+        last = np.cumsum([len(group) for group in groups]) - 1
         for column, flag in _FLAGS.items():
             if column not in present:
                 flags = np.zeros(last[-1] + 1, bool)
-                flags[last] = [getattr(group, flag) for group in episodes]
-                batch[column] = {key: [_batched(flags)]}
+                flags[last] = [getattr(group, flag) for group in groups]
+                batch.setdefault(column, {})[key] = [_batched(flags)]
         skipped = present | {Columns.STATE_IN, Columns.STATE_OUT}
-        for group in episodes:
+        for group in groups:
             for column, outputs in group.extra_model_outputs.items():
                 if column not in skipped:
-                    batch.setdefault(column, {key: []})[key].append(_batched(outputs))
-        return batch
+                    by_key = batch.setdefault(column, {})
+                    by_key.setdefault(key, []).append(_batched(outputs))
+
+
+def _by_module(groups: list[RowGroup]) -> list[list[RowGroup]]:
+    modules: dict[Any, list[RowGroup]] = {}
+    for group in groups:
+        modules.setdefault(group.owner, []).append(group)
+    return list(modules.values())
 
 
 def _batched(struct: Any) -> Any:

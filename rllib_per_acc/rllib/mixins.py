@@ -94,7 +94,7 @@ class AccConfigMixin(AlgorithmConfig):
         pipeline = super().build_learner_connector(
             input_observation_space, input_action_space, device
         )
-        if self.add_default_connectors_to_learner_pipeline and not self.is_multi_agent:
+        if self.add_default_connectors_to_learner_pipeline:
             pipeline.insert_before(AddObservationsFromEpisodesToBatch, AddRowGroupsToTrainBatch())
         return pipeline
 

@@ -16,7 +16,7 @@ FORMATS = ["rows", "episodes"]
 
 def filled(sample_format: str, adds: list, capacity: int = 1000, **options) -> tuple:
     ours = make_buffer(capacity, sample_format=sample_format, **options)
-    theirs = MultiAgentOracle(capacity, alpha=0.6)
+    theirs = MultiAgentOracle(capacity, alpha=options.get("alpha", 0.6))
     for episodes in adds:
         ours.add(episodes)
         theirs.add(episodes)
