@@ -53,8 +53,6 @@ class EpisodeBufferBase:
         self._metrics_num_episodes_for_smoothing = positive_int(
             "metrics_num_episodes_for_smoothing", metrics_num_episodes_for_smoothing
         )
-        if options.get("beta", 0) is None:
-            del options["beta"]  # the default
         self._replay_options, self._shard_options, adapter = split_options(
             {
                 **options,

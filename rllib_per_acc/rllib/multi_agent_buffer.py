@@ -149,7 +149,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             raise ValueError(f"replay_mode: got {replay_mode!r}, expected 'independent'")
         exponent = beta_at(
             self._replay_options.beta if beta is None else beta,
-            self._activity.lifetimes.steps_added,
+            lambda: self._lifetimes.steps_added,
         )
         batches = self._modules.sample(
             modules_to_sample,
