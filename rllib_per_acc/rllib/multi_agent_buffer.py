@@ -33,6 +33,7 @@ from rllib_per_acc.rllib.multi_agent_chunks import multi_agent_chunk_of
 from rllib_per_acc.rllib.multi_agent_ledger import MultiAgentLedger
 from rllib_per_acc.rllib.multi_agent_rows import MultiAgentRows
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
+from rllib_per_acc.threads import serialized
 
 
 class AccMultiAgentPrioritizedEpisodeReplayBuffer(
@@ -71,6 +72,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         return replay_client(type(self), None, options, self._shard_options)
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    @serialized
     def add(
         self,
         episodes: list[MultiAgentEpisode] | MultiAgentEpisode,
@@ -100,6 +102,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         add()
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    @serialized
     def sample(
         self,
         num_items: int | None = None,
@@ -185,6 +188,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         return episodes
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    @serialized
     def update_priorities(
         self, priorities: NDArray[np.floating[Any]], module_id: ModuleID | None = None
     ) -> None:
@@ -206,6 +210,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         del self._last_sample[module_id]
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    @serialized
     def get_metrics(self) -> ResultDict:
         """RLlib's metrics of what happened since the last call, reduced."""
         window = self._metrics_num_episodes_for_smoothing
@@ -307,6 +312,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     # State
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    @serialized
     def get_state(self) -> dict[str, Any]:
         """Everything needed to go on, as copies (the spaces of the episodes included)."""
         return {
@@ -316,6 +322,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         }
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
+    @serialized
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from what `get_state` returned, also of a buffer of another capacity.
 
