@@ -215,6 +215,12 @@ class PrioritizedReplay(Resumable):
         """Sums over all calls so far."""
         return self._reported + self._activity.counts
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that the rows and the tree take."""
+        nbytes: int = self._store.nbytes + self.tree.nbytes
+        return nbytes
+
     @serialized
     def info(self) -> dict[str, Any]:
         """Counters: what is stored, what came, went and was sampled so far, bytes."""
@@ -232,13 +238,25 @@ class PrioritizedReplay(Resumable):
             "steps_sampled": lifetimes.steps_sampled,
             "stale_priorities_dropped": self.num_stale_dropped,
             "masses_lifted": self._sampler.num_lifted,
-            "bytes": self._store.nbytes + self.tree.nbytes,
+            "bytes": self.nbytes,
         }
 
     @serialized
     def shard_info(self) -> list[dict[str, Any]]:
         """The counters, and the `pid` of this process."""
         return [self.info() | {"pid": os.getpid()}]
+
+    @serialized
+    def shard_metrics(self) -> list[dict[str, float]]:
+        """Numbers to follow over time, for the one place where the rows are."""
+        return [
+            {
+                "steps": self._store.num_steps,
+                "mass": self.tree.sum(),
+                "bytes": self.nbytes,
+                "stale_priorities_dropped": self.num_stale_dropped,
+            }
+        ]
 
     @serialized
     def get_priorities(self) -> dict[str, np.ndarray]:

@@ -72,6 +72,9 @@ class ReplayClient(TakesPriorities, Protocol):
     def shard_info(self) -> list[dict[str, Any]]:
         """For each process that holds rows its `pid` and its counters."""
 
+    def shard_metrics(self) -> list[dict[str, float]]:
+        """For each process that holds rows numbers to follow over time; asks none of them."""
+
     def get_priorities(self) -> dict[str, np.ndarray]:
         """The mass of every stored step; see `PrioritizedReplay.get_priorities`."""
 

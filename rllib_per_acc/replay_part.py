@@ -43,6 +43,7 @@ class PartStatus(NamedTuple):
         total: The sum of their masses.
         least: The least mass, +inf when there is none.
         max_priority: What new steps would get here.
+        nbytes: Memory that the rows and the tree take.
         counters: What goes on when an empty part takes its place.
     """
 
@@ -51,6 +52,7 @@ class PartStatus(NamedTuple):
     total: float
     least: float
     max_priority: float
+    nbytes: int
     counters: PartCounters
 
 
@@ -90,6 +92,7 @@ class ReplayPart(PrioritizedReplay):
             self.tree.sum(),
             self.tree.min(),
             self.max_priority,
+            self.nbytes,
             self.counters(),
         )
 

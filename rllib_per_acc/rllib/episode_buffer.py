@@ -19,7 +19,7 @@ from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSa
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
-from rllib_per_acc.rllib.metrics import log_activity
+from rllib_per_acc.rllib.metrics import log_activity, log_shards
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.threads import serialized
 
@@ -171,10 +171,11 @@ class AccPrioritizedEpisodeReplayBuffer(
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
     def get_metrics(self) -> ResultDict:
-        """RLlib's metrics of what happened since the last call, reduced."""
+        """RLlib's metrics of what happened since the last call, reduced, and each shard's."""
         log_activity(
             self.metrics, self._client.take_activity(), self._metrics_num_episodes_for_smoothing
         )
+        log_shards(self.metrics, self._client.shard_metrics())
         return self.metrics.reduce()
 
     @override(PrioritizedEpisodeReplayBuffer)

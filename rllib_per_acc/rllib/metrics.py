@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
@@ -82,6 +82,15 @@ def log_activity(logger: MetricsLogger, activity: Activity, window: int) -> None
     log_level(logger, ENV, None, activity, window)
     log_level(logger, AGENT, DEFAULT_AGENT_ID, activity, window)
     log_level(logger, MODULE, DEFAULT_MODULE_ID, activity, window)
+
+
+def log_shards(
+    logger: MetricsLogger, shards: Sequence[Mapping[str, float]], *module_id: str
+) -> None:
+    """Logs the last numbers of each shard, under `shards`, the module if any, and the number."""
+    for index, numbers in enumerate(shards):
+        for name, value in numbers.items():
+            logger.log_value(("shards", *module_id, str(index), name), value, reduce="item")
 
 
 def log_level(

@@ -26,7 +26,7 @@ from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSa
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView
-from rllib_per_acc.rllib.metrics import AGENT, ENV, MODULE, log_level
+from rllib_per_acc.rllib.metrics import AGENT, ENV, MODULE, log_level, log_shards
 from rllib_per_acc.rllib.module_replays import ModuleReplays
 from rllib_per_acc.rllib.multi_agent_activity import Drawn, MultiAgentActivity
 from rllib_per_acc.rllib.multi_agent_chunks import multi_agent_chunk_of
@@ -212,13 +212,14 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
     @serialized
     def get_metrics(self) -> ResultDict:
-        """RLlib's metrics of what happened since the last call, reduced."""
+        """RLlib's metrics of what happened since the last call, reduced, and each shard's."""
         window = self._metrics_num_episodes_for_smoothing
         env, agents = self._activity.take()
         for module_id, client in self._modules.clients.items():
             activity = client.take_activity()
             env.counts.resampled += activity.counts.resampled
             log_level(self.metrics, MODULE, module_id, activity, window)
+            log_shards(self.metrics, client.shard_metrics(), module_id)
         log_level(self.metrics, ENV, None, env, window)
         # Which agent's rows were drawn again is not known.
         level = AGENT._replace(resampled=())

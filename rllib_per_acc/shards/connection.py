@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import ray
@@ -17,7 +18,7 @@ from ray.exceptions import (
 )
 
 from rllib_per_acc.replay_part import PartStatus
-from rllib_per_acc.shards.shard import Reply
+from rllib_per_acc.shards.shard import Operation, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -39,33 +40,35 @@ class Call(NamedTuple):
 
     Attributes:
         number: In the order in which this client made them.
-        method: What was called.
+        method: What was asked for, or sent last.
         reference: To the reply.
-        size: How many steps it adds, or how many priorities it updates.
+        sizes: By method what was sent with it: how many steps to add, or priorities to update.
     """
 
     number: int
     method: str
     reference: ray.ObjectRef
-    size: int = 0
+    sizes: Mapping[str, int]
 
 
 class ShardConnection:
     """A client's end of a shard.
 
     Adds and updates are sent and not waited for; an error in one of them is raised by a later
-    call. Any method that waits raises `ShardLostError` when the shard turns out to be gone; from
-    then on `is_up` is false, until the shard has been started again, empty.
+    call. The owner's leave with its next call, so that a training step is one call to the shard
+    and not three. Any method that waits raises `ShardLostError` when the shard turns out to be
+    gone; from then on `is_up` is false, until the shard has been started again, empty.
 
     Args:
         index: Which of the shards it is.
         actor: Its handle.
-        owner: Whether this client is the one that counts what is lost, and has a shard that was
-            out of reach start empty.
+        owner: Whether this client is the one that samples, counts what is lost, and has a shard
+            that was out of reach start empty.
 
     Attributes:
         where: `pid`, `node` and `device` of the shard.
         status: The shard's last known status.
+        times: The shard's last known `Reply.times`.
         lost_steps: Steps stored or on the way when the shard was lost.
         dropped_priorities: Priorities on the way when the shard was lost.
         num_losses: How often it was lost.
@@ -79,6 +82,7 @@ class ShardConnection:
         self.actor = actor
         self.where: dict[str, Any] = {}
         self.status: PartStatus | None = None
+        self.times: Mapping[str, tuple[int, float]] = {}
         self.lost_steps = 0
         self.dropped_priorities = 0
         self.num_losses = 0
@@ -87,13 +91,14 @@ class ShardConnection:
         self.is_dead = False
         self._owner = owner
         self._boot: int | None = None
+        self._held_back: dict[str, Operation] = {}
         self._sent: deque[Call] = deque()
         self._number = self._answered = self._lost_at = 0
         self._hello: ray.ObjectRef | None = actor.hello.remote()
 
     def __str__(self) -> str:
         at = f" (pid {self.where['pid']}, node {self.where['node'][:8]})" if self.where else ""
-        return f"replay shard {self.index}{at}"
+        return f"rllib_per_acc replay shard {self.index}{at}"
 
     @property
     def num_in_flight(self) -> int:
@@ -131,15 +136,13 @@ class ShardConnection:
 
     def _take_over(self, reply: Reply) -> None:
         self.where = reply.result
-        self._boot, self.status = reply.boot, reply.status
+        self._boot, self.status, self.times = reply.boot, reply.status, reply.times
 
     # Calls
 
-    def ask(self, method: str, *arguments: Any, size: int = 0) -> Call:
+    def ask(self, method: str, *arguments: Any) -> Call:
         """Makes a call whose reply is waited for later, by `answer`."""
-        self._number += 1
-        reference = self.actor.call.remote(method, *arguments)
-        return Call(self._number, method, reference, size)
+        return self._call(Operation(method, arguments))
 
     def answer(self, call: Call) -> Reply:
         """Waits for the reply to a call, and to those sent before it, whose errors come first.
@@ -151,14 +154,42 @@ class ShardConnection:
         """
         if call.number <= self._lost_at:
             raise ShardLostError(f"{self} was lost after {call.method!r} was called")
-        before = []
-        while self._sent and self._sent[0].number < call.number:
-            before.append(self._sent.popleft())
-        return self._wait([*before, call])
+        calls = []
+        while self._sent and self._sent[0].number <= call.number:
+            calls.append(self._sent.popleft())
+        if calls[-1:] != [call]:
+            calls.append(call)
+        reply = self._wait(calls)
+        if reply.error is not None:
+            raise reply.error.as_instanceof_cause()
+        return reply
 
     def send(self, method: str, *arguments: Any, size: int) -> None:
-        """Makes a call that is not waited for; see `make_room`."""
-        self._sent.append(self.ask(method, *arguments, size=size))
+        """Makes a call that is not waited for; see `make_room`.
+
+        The owner's waits here for the next one of its kind, or for anything that is asked.
+        """
+        if method in self._held_back:
+            self.dispatch()
+        self._held_back[method] = Operation(method, arguments, size)
+        if not self._owner:
+            self.dispatch()
+
+    def dispatch(self) -> None:
+        """Lets go of what is held back."""
+        if self._held_back:
+            self._call()
+
+    def _call(self, *asked: Operation) -> Call:
+        operations = [*self._held_back.values(), *asked]
+        sizes = {method: operation.size for method, operation in self._held_back.items()}
+        self._held_back = {}
+        self._number += 1
+        reference = self.actor.perform.remote(operations, len(asked))
+        call = Call(self._number, operations[-1].method, reference, sizes)
+        if sizes:
+            self._sent.append(call)
+        return call
 
     def make_room(self) -> None:
         """Waits for the oldest calls sent until one more may be sent."""
@@ -167,8 +198,11 @@ class ShardConnection:
 
     def settle(self, method: str | None = None) -> None:
         """Waits for all calls sent, or until there is none of this method among them."""
+        if method is None or method in self._held_back:
+            self.dispatch()
         last = max(
-            (i for i, call in enumerate(self._sent, 1) if method in (None, call.method)), default=0
+            (i for i, call in enumerate(self._sent, 1) if method is None or method in call.sizes),
+            default=0,
         )
         if last:
             self._wait([self._sent.popleft() for _ in range(last)])
@@ -187,11 +221,15 @@ class ShardConnection:
                 f"{self} has not answered {calls[-1].method!r} within {CALL_TIMEOUT_S:g} s "
                 f"({len(self._sent)} more calls are waiting)"
             ) from error
+        refused = None
         for call, reply in zip(calls, replies, strict=True):
             if reply.boot != self._boot:  # it died after a reply and was started before a call
                 raise self._lose([*calls, *self._sent], None)
             if call.number > self._answered:  # what is drawn ahead may be answered late
-                self._answered, self.status = call.number, reply.status
+                self._answered, self.status, self.times = call.number, reply.status, reply.times
+                refused = refused or reply.refused
+        if refused is not None:
+            raise refused.as_instanceof_cause()
         return replies[-1]
 
     def _lose(self, calls: list[Call], cause: Exception | None) -> ShardLostError:
@@ -200,12 +238,17 @@ class ShardConnection:
         self._lost_at = self._number
         self.num_losses += 1
         fates = [(call, _fate(call)) for call in calls]
+        wrong = [fate for _, fate in fates if not isinstance(fate, (Reply, *_GONE))]
         for call, fate in fates:
             if isinstance(fate, Reply) and fate.boot == self._boot and call.number > self._answered:
                 self._answered, self.status = call.number, fate.status
-        gone = [call for call, fate in fates if isinstance(fate, _GONE)]
-        self.dropped_priorities += sum(call.size for call in gone if call.method == "update")
-        lost = sum(call.size for call in gone if call.method == "add")
+                if fate.refused is not None:
+                    wrong.append(fate.refused.as_instanceof_cause())
+        gone = [call.sizes for call, fate in fates if isinstance(fate, _GONE)]
+        gone.append({method: operation.size for method, operation in self._held_back.items()})
+        self._held_back = {}
+        self.dropped_priorities += sum(sizes.get("update", 0) for sizes in gone)
+        lost = sum(sizes.get("add", 0) for sizes in gone)
         lost += self.status.steps if self.status else 0
         self.lost_steps += lost
         loss = (self._boot, self.status) if self._owner else ()
@@ -214,9 +257,8 @@ class ShardConnection:
         why = str(cause).partition("\n")[0][:300] if cause else "it was started again meanwhile"
         self.loss = f"{self} was lost with {lost} steps: {why}"
         logger.warning("%s", self.loss)
-        for _, fate in fates:
-            if not isinstance(fate, (Reply, *_GONE)):
-                raise fate
+        if wrong:
+            raise wrong[0]
         return ShardLostError(self.loss)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ray
+from ray.exceptions import RayTaskError
 
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -20,24 +22,44 @@ from rllib_per_acc.replay_part import (
 )
 
 
+class Operation(NamedTuple):
+    """What a client wants a shard to do.
+
+    Attributes:
+        method: Of `ReplayShard`, or else of `ReplayPart`.
+        arguments: Of the method.
+        size: How many steps it adds, or how many priorities it updates.
+    """
+
+    method: str
+    arguments: tuple[Any, ...]
+    size: int = 0
+
+
 class Reply(NamedTuple):
     """What comes back from every call.
 
     Attributes:
-        result: What the method returned.
+        result: What the method that was asked for returned.
         boot: A number that is another one whenever the shard started empty.
         status: Of the shard after the call.
+        times: By method how often it was called so far, and how many seconds that took.
+        error: What the method that was asked for raised.
+        refused: What the first one raised of those that were sent along.
     """
 
     result: Any
     boot: int
     status: PartStatus
+    times: Mapping[str, tuple[int, float]]
+    error: RayTaskError | None = None
+    refused: RayTaskError | None = None
 
 
 class ReplayShard:
     """A `ReplayPart` for use as a Ray actor; see there for the arguments.
 
-    Clients call `hello` first, and then everything else through `call`.
+    Clients call `hello` first, and then everything else through `perform`.
     """
 
     def __init__(self, capacity: int | None, options: dict[str, Any]) -> None:
@@ -82,17 +104,37 @@ class ReplayShard:
             }
         )
 
-    def call(self, method: str, *arguments: Any) -> Reply:
+    def perform(self, operations: Sequence[Operation], num_asked: int) -> Reply:
+        """Does one thing after the other, also when one fails.
+
+        Args:
+            operations: What to do.
+            num_asked: 1 if the result of the last one is wanted, else 0.
+        """
+        done = [self._attempt(operation) for operation in operations]
+        result, error = done.pop() if num_asked else (None, None)
+        refused = next((error for _, error in done if error is not None), None)
+        return self._reply(result, error, refused)
+
+    def _attempt(self, operation: Operation) -> tuple[Any, RayTaskError | None]:
+        try:
+            return self.call(operation.method, *operation.arguments), None
+        except Exception as error:
+            return None, _told(f"{type(self).__name__}.{operation.method}", error)
+
+    def call(self, method: str, *arguments: Any) -> Any:
         """Calls one of the methods below, or else of `ReplayPart`."""
         started = time.perf_counter()
         target = self if hasattr(self, method) else self._replay
         result = getattr(target, method)(*arguments)
         count, seconds = self._times.get(method, (0, 0.0))
         self._times[method] = count + 1, seconds + time.perf_counter() - started
-        return self._reply(result)
+        return result
 
-    def _reply(self, result: Any) -> Reply:
-        return Reply(result, self._boot, self._replay.status())
+    def _reply(
+        self, result: Any, error: RayTaskError | None = None, refused: RayTaskError | None = None
+    ) -> Reply:
+        return Reply(result, self._boot, self._replay.status(), self._times, error, refused)
 
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any, evict: Sequence[str]) -> None:
         """See `PrioritizedReplay.add`."""
@@ -108,13 +150,6 @@ class ReplayShard:
         batch = self._replay.sample(num_items, **options)
         return batch.columns, batch.handle, self._replay.take_activity()
 
-    def info(self) -> dict[str, Any]:
-        """`PrioritizedReplay.info`, and by method the number of `calls` and their `seconds`."""
-        return self._replay.info() | {
-            "calls": {method: count for method, (count, _) in self._times.items()},
-            "seconds": {method: seconds for method, (_, seconds) in self._times.items()},
-        }
-
     def clear(self, counters: PartCounters) -> None:
         """Takes everything out, and goes on from these counters."""
         incarnation = self._replay.incarnation + 1
@@ -122,3 +157,15 @@ class ReplayShard:
         self._replay = ReplayPart(capacity, **options)
         self._replay.incarnation = incarnation
         self._replay.carry_on(counters)
+
+
+def _told(function: str, error: Exception) -> RayTaskError:
+    """An error as Ray tells it to a caller, with the traceback of this process."""
+    return RayTaskError(
+        function,
+        traceback.format_exc(),
+        error,
+        proctitle=f"ray::{function}()",
+        pid=os.getpid(),
+        ip=ray.util.get_node_ip_address(),
+    )

@@ -34,6 +34,7 @@ from rllib_per_acc.shards.placement import (
 from rllib_per_acc.shards.shard import ReplayShard
 from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
+from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, summed
 from rllib_per_acc.shards.shard_states import restore_shards
 from rllib_per_acc.shards.writer import ShardWriter
 from rllib_per_acc.threads import serialized
@@ -115,6 +116,7 @@ class ShardedReplay:
                 restarts=shard_options.restart_failed_shards,
             )
             self._wait_for_start()
+            self._metrics = ShardMetrics(self._group.connections)
             self._draws = DrawQueue(self._group, self.options, shard_options.prefetch)
         except BaseException:
             self.close()
@@ -245,38 +247,19 @@ class ShardedReplay:
 
     @serialized
     def shard_info(self) -> list[dict[str, Any]]:
-        """For each shard `ReplayShard.info`, where it runs, and what was lost with it.
+        """For each shard where it is and what it counts; see `shard_report.ask_infos`."""
+        return ask_infos(self._group)
 
-        Beside the counters of `PrioritizedReplay.info`: `pid`, `node`, `is_up`, `lost_steps`,
-        `dropped_priorities`, `restarts` (also as `incarnation`), `calls_in_flight`, and by method
-        `calls` and `seconds`. A shard that is not up has only those that this client knows.
-        """
-        replies = self._group.ask_all("info")
-        infos = []
-        for connection in self._group.connections:
-            reply = replies.get(connection.index)
-            infos.append(
-                (reply.result if reply else {"steps": 0, "episodes": 0, "mass": 0.0})
-                | connection.where
-                | {
-                    "is_up": reply is not None,
-                    "lost_steps": connection.lost_steps,
-                    "dropped_priorities": connection.dropped_priorities,
-                    "restarts": connection.num_restarts,
-                    "incarnation": connection.num_restarts,
-                    "calls_in_flight": connection.num_in_flight,
-                }
-            )
-        return infos
+    @serialized
+    def shard_metrics(self) -> list[dict[str, float]]:
+        """For each shard numbers to follow over time, as of its last reply; asks none of them."""
+        return self._metrics.take()
 
+    @serialized
     def info(self) -> dict[str, Any]:
         """The sums over all shards; see `PrioritizedReplay.info` and `shard_info`."""
         infos = self.shard_info()
-        sums: dict[str, Any] = {}
-        for info in infos:
-            for key, value in info.items():
-                if key != "pid" and isinstance(value, int | float):
-                    sums[key] = sums.get(key, 0) + value
+        sums = summed(infos)
         sums["steps_sampled"] = sums.get("steps_sampled", 0) + self._steps_sampled
         return sums | {"device": infos[0]["device"], "num_shards": len(infos)}
 

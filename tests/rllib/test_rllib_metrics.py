@@ -100,3 +100,19 @@ def test_metrics_of_a_training_loop() -> None:
 def test_a_fresh_buffer_has_metrics() -> None:
     ours, theirs = pair()
     assert set(flat(theirs.get_metrics())) <= set(flat(ours.get_metrics()))
+
+
+def test_each_shard_has_its_metrics(ray_session: None) -> None:
+    for num_shards in (0, 1, 2):
+        buffer = AccPrioritizedEpisodeReplayBuffer(80, num_shards=num_shards, seed=3)
+        for number in range(4):
+            buffer.add([make_episode(number, 5)])
+        buffer.sample(num_items=8, beta=0.4)
+        shown = values(buffer.get_metrics())
+        shards = {path[1] for path in shown if path[0] == "shards"}
+        assert shards == {str(i) for i in range(num_shards or 1)}
+        steps = [shown["shards", shard, "steps"] for shard in shards]
+        assert sum(steps) == 20
+        if num_shards:
+            assert all(shown["shards", shard, "restarts"] == 0 for shard in shards)
+            assert all(shown["shards", shard, "add_seconds"] > 0 for shard in shards)

@@ -53,6 +53,13 @@ def runs(pid: int) -> bool:
     return state != "Z"
 
 
+def own_metrics(buffer: AccPrioritizedEpisodeReplayBuffer) -> dict[tuple, float]:
+    """Those that do not tell where the rows are."""
+    return {
+        path: value for path, value in values(buffer.get_metrics()).items() if path[0] != "shards"
+    }
+
+
 @pytest.mark.parametrize("sample_format", ["rows", "episodes"])
 def test_same_results_as_in_process(sample_format: str) -> None:
     options = {"sample_format": sample_format, "metrics_num_episodes_for_smoothing": 5}
@@ -65,7 +72,7 @@ def test_same_results_as_in_process(sample_format: str) -> None:
             sampled.append(read_rows(sample))
             buffer.update_priorities(np.abs([row.reward for row in sampled[-1]]))
         assert sampled[0] == sampled[1]
-        assert values(local.get_metrics()) == pytest.approx(values(remote.get_metrics()))
+        assert own_metrics(local) == pytest.approx(own_metrics(remote))
     for name in COUNTERS:
         assert getattr(local, name)() == getattr(remote, name)(), name
     assert masses_of(local) == masses_of(remote)
@@ -225,7 +232,7 @@ def test_a_dead_actor_does_not_stop_the_work() -> None:
     (info,) = buffer.get_shard_info()
     assert info["pid"] != pid
     assert info["lost_steps"] >= 36
-    assert info["incarnation"] == 1
+    assert info["restarts"] == 1
     assert buffer.get_num_timesteps() <= 60
 
 
