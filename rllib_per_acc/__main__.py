@@ -40,6 +40,7 @@ def bench(
         list[str] | None,
         typer.Argument(help=f"What to measure: {', '.join(SECTIONS)}. Default: all of them."),
     ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="The same as naming the section ray.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, smaller sizes.")] = False,
     json: Annotated[
         pathlib.Path | None, typer.Option(dir_okay=False, help="Write the tables to this file.")
@@ -50,7 +51,7 @@ def bench(
     ] = None,
 ) -> None:
     """Compares with other implementations, side by side in one run: look at the ratios."""
-    chosen = sections or list(SECTIONS)
+    chosen = [*(sections or []), *(["ray"] if ray else [])] or list(SECTIONS)
     for section in chosen:
         if section not in SECTIONS:
             raise typer.BadParameter(f"{section!r}: expected some of {', '.join(SECTIONS)}")

@@ -11,9 +11,10 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+PAGES = README + (ROOT / "docs" / "ray.md").read_text()
 # "<!-- slow -->" on the line before a block keeps it out of the quick tests.
 BLOCKS = re.findall(
-    r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE
+    r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", PAGES, re.DOTALL | re.MULTILINE
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SLOW_EXAMPLES = {"apex_style_dqn"}  # two algorithms with actors of their own
@@ -46,7 +47,7 @@ def test_a_block_of_the_readme_runs(code, tmp_path):
 
 def test_the_readme_has_blocks_and_names_only_targets_of_the_makefile():
     assert BLOCKS
-    assert README.count("```python\n") == len(BLOCKS)
+    assert PAGES.count("```python\n") == len(BLOCKS)
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"\bmake ([a-z-]+)\b", README))
     assert {"demo", "test"} <= named <= targets

@@ -23,7 +23,10 @@ from rllib_per_acc.shards.shard import Operation, Reply
 logger = logging.getLogger(__name__)
 
 MAX_CALLS_IN_FLIGHT = 16
-"""How many adds and updates a client sends to a shard before it waits for the oldest."""
+"""How many calls with adds and updates a client sends to a shard before it waits for the oldest."""
+
+MAX_WRITES_IN_FLIGHT = 4
+"""How many a writer sends: a sample waits for all that stand before it, of every writer."""
 
 CALL_TIMEOUT_S = 120.0
 """How long to wait for a reply of a shard that is not known to be dead."""
@@ -193,7 +196,8 @@ class ShardConnection:
 
     def make_room(self) -> None:
         """Waits for the oldest calls sent until one more may be sent."""
-        while len(self._sent) >= MAX_CALLS_IN_FLIGHT:
+        most = MAX_CALLS_IN_FLIGHT if self._owner else MAX_WRITES_IN_FLIGHT
+        while len(self._sent) >= most:
             self._wait([self._sent.popleft()])
 
     def settle(self, method: str | None = None) -> None:
