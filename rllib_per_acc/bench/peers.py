@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, Protocol
@@ -109,11 +110,12 @@ PEERS: dict[str, Callable[[NDArray[np.float64]], Peer]] = {
 
 
 @contextlib.contextmanager
-def _noting_absence(name: str, missing: dict[str, str]) -> Iterator[None]:
+def noting_absence(name: str, missing: dict[str, str]) -> Iterator[None]:
+    """An ImportError within is noted as the reason why `name` is missing, cut short."""
     try:
         yield
     except ImportError as error:
-        missing[name] = str(error).splitlines()[0][-100:]
+        missing[name] = re.sub(r"\S*/", "", str(error).splitlines()[0])[:100]
 
 
 def make_peers(leaves: NDArray[np.float64]) -> tuple[dict[str, Peer], dict[str, str]]:
@@ -125,6 +127,6 @@ def make_peers(leaves: NDArray[np.float64]) -> tuple[dict[str, Peer], dict[str, 
     peers: dict[str, Peer] = {}
     missing: dict[str, str] = {}
     for name, make in PEERS.items():
-        with _noting_absence(name, missing):
+        with noting_absence(name, missing):
             peers[name] = make(leaves)
     return peers, missing

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rllib_per_acc.bench.peers import noting_absence
 from rllib_per_acc.bench.report import Settings, Table
 from rllib_per_acc.bench.timing import interleaved
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -52,12 +53,12 @@ def _others(settings: Settings) -> Table:
     settings.progress("replay: filling")
     ours = _filled(capacity, 50, rng)
     contenders["ours"] = lambda _: ours.sample(BATCH, n_step=3)
+    missing: dict[str, str] = {}
     for name, make in (("cpprb", _cpprb), ("torchrl", _torchrl)):
         settings.progress(f"replay: filling {name}")
-        try:
+        with noting_absence(name, missing):
             contenders[name] = make(capacity, rng)
-        except (ImportError, RuntimeError) as error:  # torchrl without its compiled part raises it
-            notes.append(f"{name} cannot be used here: {error}")
+    notes += (f"Not compared: {name} ({reason})." for name, reason in missing.items())
     settings.progress("replay: sampling")
     timings = interleaved(contenders, lambda: None, repeats=10 if settings.quick else 50)
     return Table(
@@ -99,6 +100,7 @@ def _cpprb(capacity: int, rng: np.random.Generator) -> Callable[[Any], object]:
 
 def _torchrl(capacity: int, rng: np.random.Generator) -> Callable[[Any], object]:
     """The buffer of torchrl; n-step rewards are summed before it adds."""
+    importlib.import_module("torchrl._torchrl")  # without it torchrl imports, and fails later
     torch = importlib.import_module("torch")
     data = importlib.import_module("torchrl.data")
     tensordict = importlib.import_module("tensordict").TensorDict
@@ -114,7 +116,7 @@ def _torchrl(capacity: int, rng: np.random.Generator) -> Callable[[Any], object]
                 "reward": torch.from_numpy(rng.random(capacity)),
                 "next_observation": observations.clone(),
                 "done": torch.zeros(capacity, dtype=torch.bool),
-                "td_error": torch.from_numpy(rng.exponential(size=capacity)),
+                "td_error": torch.from_numpy(rng.exponential(size=capacity).astype(np.float32)),
             },
             [capacity],
         )
