@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
 OBSERVATION_SPACE = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
 ACTION_SPACE: Any = gym.spaces.Discrete(2)
 EPISODE_STEPS = 50
+SIDES = ("rllib", "ours")
 BATCH = 512
 ALPHA, BETA, GAMMA, N_STEP = 0.6, 0.4, 0.99, 3
 
@@ -55,9 +57,10 @@ def _sample(buffer: Any) -> Any:
 
 def run(settings: Settings) -> list[Table]:
     """The table of operations of full buffers in this process, and of their memory."""
-    capacity, repeats = (50_000, 5) if settings.quick else (500_000, 25)
+    capacity, repeats = (20_000, 5) if settings.quick else (500_000, 25)
     settings.progress("buffer: memory")
-    memory = {side: _memory(side, capacity) for side in ("rllib", "ours")}
+    with ThreadPoolExecutor() as pool:  # of processes that take seconds to import RLlib
+        memory = dict(zip(SIDES, pool.map(partial(_memory, capacity=capacity), SIDES), strict=True))
     rows = [
         *_operations(capacity, repeats, settings.progress),
         (

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import re
+import runpy
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,7 +76,12 @@ class TianshouTree:
 
     def __init__(self, leaves: NDArray[np.float64]) -> None:
         """Starts from these leaves."""
-        self._tree = import_module("tianshou.data.utils.segtree").SegmentTree(len(leaves))
+        package = find_spec("tianshou")
+        if package is None or package.origin is None:
+            raise ModuleNotFoundError("No module named 'tianshou'")
+        # This file alone: what the package imports beside it takes many seconds.
+        file = pathlib.Path(package.origin).parent / "data" / "utils" / "segtree.py"
+        self._tree = runpy.run_path(str(file))["SegmentTree"](len(leaves))
         self._tree[np.arange(len(leaves))] = leaves
 
     def update(self, batch: Batch) -> None:

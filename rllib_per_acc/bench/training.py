@@ -17,7 +17,7 @@ from rllib_per_acc.bench.timing import interleaved
 from rllib_per_acc.rllib.config import enable
 
 CAPACITY = 500_000
-FIRST_STEPS = 2_000
+FIRST_STEPS = 1_000
 OURS = "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer"
 SIDES: dict[str, dict[str, Any]] = {
     "rllib": {"type": "PrioritizedEpisodeReplayBuffer"},

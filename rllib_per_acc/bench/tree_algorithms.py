@@ -42,7 +42,7 @@ def _crossover(
     }
     rows: list[list[Any]] = []
     most = ours.capacity.bit_length() - 1
-    for exponent in range(0, most + 1, 3 if settings.quick else 1):
+    for exponent in range(0, most, 3) if settings.quick else range(most + 1):
         k = 1 << exponent
         settings.progress(f"tree: crossover, updates of {k:,}")
         times = interleaved(
