@@ -49,7 +49,7 @@ def serve_rows(
     masses: NDArray[np.float64],
     steps: NDArray[np.int64],
     most: int,
-    shorten: bool,
+    least: int,
 ) -> tuple[Any, ...]: ...
 def follow_links(
     links: NDArray[np.int32],

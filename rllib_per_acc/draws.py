@@ -31,8 +31,13 @@ class NothingToSampleError(ValueError):
     """Less is stored than was asked for: nothing, too few, or no episode that is long enough."""
 
 
-def too_short(n_step: int, longest: int) -> NothingToSampleError:
-    """The error for transitions that no stored episode can serve."""
+def too_short(n_step: int, least: int, longest: int) -> NothingToSampleError:
+    """The error for transitions or sequences that no stored episode can serve."""
+    if least < n_step:
+        return NothingToSampleError(
+            f"sequences: got {least} steps as the least, but the longest stored episode has "
+            f"{longest}; add longer episodes"
+        )
     return NothingToSampleError(
         f"n_step: got {n_step}, but the longest stored episode has {longest} steps; add longer "
         "episodes, or set incomplete_n_step='shorten'"
@@ -62,7 +67,7 @@ def draw(
     rng: np.random.Generator,
     n: int,
     n_step: tuple[int, int],
-    shorten: bool,
+    least: int,
 ) -> tuple[Transitions, int]:
     """Draws `n` transitions from a store that is not empty.
 
@@ -75,7 +80,7 @@ def draw(
         rng: Of the draws.
         n: How many.
         n_step: The least and the greatest number of steps of a transition.
-        shorten: Whether transitions may be cut short by the end of the episode.
+        least: To how many steps transitions may be cut short by the end of their episode.
 
     Returns:
         The transitions, and how many draws had to be repeated.
@@ -84,26 +89,27 @@ def draw(
         NothingToSampleError: If no stored episode is long enough.
     """
     low, high = n_step
-    too_late = 0.0 if shorten else store.num_episodes * (high - 1) / store.num_steps
+    too_late = store.num_episodes * (min(high, least) - 1) / store.num_steps
     parts: list[Transitions] = []
     missing, resampled = n, 0
     for _ in range(_MAX_ROUNDS):
         asked = missing if sampler.stratified else with_spare(missing, 1.0 - too_late)
         rows, masses = sampler.draw(asked, rng)
-        some = store.serve(rows, masses, random_steps(asked, low, high, rng), missing, shorten)
+        some = store.serve(rows, masses, random_steps(asked, low, high, rng), missing, least)
         parts.append(some)
         if len(some.rows) == missing:
             resampled += some.looked_at - missing
             if low == high:  # what was not used is drawn next time
                 rng.bit_generator.advance(some.looked_at - asked)  # type: ignore[attr-defined]
             break
-        if not len(some.rows) and store.episodes.longest() < low:
-            raise too_short(low, store.episodes.longest())
+        if not len(some.rows) and store.episodes.longest() < min(low, least):
+            raise too_short(low, least, store.episodes.longest())
         resampled += asked - len(some.rows)
         missing -= len(some.rows)
     else:
-        fitting = FittingRows.of(store, sampler, low, high)
-        parts.append(store.serve(*fitting.at(rng.random(missing), rng.random(missing), low)))
+        fitting = FittingRows.of(store, sampler, low, high, least)
+        found = fitting.at(rng.random(missing), rng.random(missing), low)
+        parts.append(store.serve(*found, least=least))
     return Transitions.joined(parts), resampled
 
 
@@ -124,11 +130,12 @@ class FittingRows(NamedTuple):
 
     @classmethod
     def of(
-        cls, store: TransitionStore, sampler: PrioritySampler, low: int, high: int
+        cls, store: TransitionStore, sampler: PrioritySampler, low: int, high: int, least: int
     ) -> FittingRows:
-        """Looks through all stored rows."""
+        """Looks through all stored rows; see `draw` for the arguments."""
         located = store.locate(store.live_rows())
         choices = np.clip(located.left - low + 1, 0, high - low + 1)
+        choices[located.left >= least] = high - low + 1
         fitting = np.flatnonzero(choices)
         rows, choices = located.rows.take(fitting).astype(np.int64), choices.take(fitting)
         masses = sampler.tree[rows]

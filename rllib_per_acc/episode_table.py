@@ -98,6 +98,13 @@ class EpisodeTable:
         ids = [episodes[slot].episode_id for slot in slots.tolist()]
         return np.fromiter(ids, object, len(ids))
 
+    def rows_at(self, slot: int, start: int, stop: int) -> array[int]:
+        """Rows number `start` to `stop` of the episode in `slot`, which must be taken."""
+        episode = self._by_slot[slot]
+        if episode is None:
+            raise IndexError(f"slot: got {slot}, expected one that holds an episode")
+        return episode.rows[start:stop]
+
     def is_done(self, episode: Episode) -> bool:
         """Whether it was terminated or truncated."""
         return bool(self.flags[episode.slot])

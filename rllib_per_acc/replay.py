@@ -19,8 +19,8 @@ from rllib_per_acc.replay_options import (
     BetaSchedule,
     NStep,
     ReplayOptions,
+    SequenceShape,
     beta_at,
-    n_step_range,
     non_negative,
     non_negative_int,
     positive_int,
@@ -28,6 +28,7 @@ from rllib_per_acc.replay_options import (
 from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
 from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
+from rllib_per_acc.sequences import gather, num_steps
 from rllib_per_acc.threads import serialized
 from rllib_per_acc.transitions import PreparedAdd, TransitionStore
 
@@ -134,8 +135,12 @@ class PrioritizedReplay(Resumable):
         include_extra_model_outputs: bool = False,
         include_episode_ids: bool = False,
         incomplete_n_step: str | None = None,
+        sequences: SequenceShape | None = None,
     ) -> ReplayBatch:
         """Draws transitions with probabilities proportional to their masses, with replacement.
+
+        Or sequences of steps: each begins at a step that is drawn by its mass, and a priority that
+        it gets is that of this step.
 
         Args:
             num_items: How many.
@@ -148,38 +153,39 @@ class PrioritizedReplay(Resumable):
             include_extra_model_outputs: Whether to add `extra_model_outputs`.
             include_episode_ids: Whether to add `episode_id`.
             incomplete_n_step: In place of the option of this name.
+            sequences: None for transitions, or the shape of sequences (then `n_step` is 1); see
+                `gather_sequences` for what the batch holds.
 
         Raises:
             TypeError, ValueError: If an argument is wrong.
-            NothingToSampleError: If the buffer is empty, or no stored episode is long enough for
-                `n_step`. It is a `ValueError`.
+            NothingToSampleError: If the buffer is empty, or no stored episode is long enough. It
+                is a `ValueError`.
         """
         num_items = positive_int("num_items", num_items)
-        low, high = n_step_range(n_step)
+        steps, least = self.options.steps_to_read(n_step, incomplete_n_step, sequences)
         gamma = non_negative("gamma", gamma)
         exponent = beta_at(
             self.options.beta if beta is None else beta, lambda: self.lifetimes.steps_added
         )
         if not self._store.num_steps:
             raise NothingToSampleError(EMPTY)
-        shorten = self.options.shortens(incomplete_n_step)
-        drawn, resampled = draw(
-            self._store, self._sampler, self.rng, num_items, (low, high), shorten
-        )
-        columns = self._store.gather(
+        drawn, resampled = draw(self._store, self._sampler, self.rng, num_items, steps, least)
+        columns = gather(
+            self._store,
             drawn,
             gamma,
+            sequences,
             infos=include_infos,
             extras=include_extra_model_outputs,
             ids=include_episode_ids,
         )
         columns["weights"] = self._sampler.weights(drawn.masses, len(self), exponent)
         self._activity.log_sample(
-            steps=num_items,
+            steps=num_steps(columns),
             distinct_steps=drawn.distinct_rows,
             distinct_episodes=drawn.distinct_slots,
             resampled=resampled,
-            mean_n_step=float(drawn.n_step.sum()) / num_items,
+            mean_n_step=float(columns["n_step"].mean()),
         )
         handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
         return ReplayBatch(columns, handle, self)

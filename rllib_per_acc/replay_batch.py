@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.columns import Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.replay_options import BetaSchedule, NStep
+from rllib_per_acc.replay_options import BetaSchedule, NStep, SequenceShape
 from rllib_per_acc.sampling import checked_priorities
 
 
@@ -60,6 +60,7 @@ class ReplayClient(TakesPriorities, Protocol):
         include_extra_model_outputs: bool = False,
         include_episode_ids: bool = False,
         incomplete_n_step: str | None = None,
+        sequences: SequenceShape | None = None,
     ) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
 
@@ -96,6 +97,7 @@ class ReplayBatch:
             (float64), `terminateds`, `truncateds` (bool), `t`, `n_step` (int64), `weights`
             (float64), and where asked for `infos`, `next_infos`, `episode_id` (object arrays) and
             `extra_model_outputs` (nested arrays by name).
+            Of sequences: what `sequences.gather_sequences` returns, and `weights`.
         handle: Names the rows for `update`.
     """
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
 NStep = int | tuple[int, int]
-_LONGEST = np.iinfo(np.int32).max
+LONGEST = np.iinfo(np.int32).max
 BetaSchedule = float | Sequence[tuple[float, float]]
 
 
@@ -77,15 +77,56 @@ class ReplayOptions(PriorityOptions):
         PriorityOptions.__post_init__(self)
         positive_int("metrics_window", self.metrics_window)
 
-    def shortens(self, incomplete_n_step: str | None) -> bool:
-        """Whether transitions may be cut short, with `incomplete_n_step` unless it is None.
+    def steps_to_read(
+        self, n_step: NStep, incomplete_n_step: str | None, sequences: SequenceShape | None
+    ) -> tuple[tuple[int, int], int]:
+        """How many steps to read from a row on: `(low, high)`, and to how many to cut them short.
+
+        Args:
+            n_step: Of transitions.
+            incomplete_n_step: In place of the option of this name, unless None.
+            sequences: Their shape, unless transitions are read.
 
         Raises:
-            ValueError: If it is unknown.
+            TypeError, ValueError: If an argument is wrong.
         """
-        if incomplete_n_step is None:
-            return self.incomplete_n_step == "shorten"
-        return replace(self, incomplete_n_step=incomplete_n_step).incomplete_n_step == "shorten"  # type: ignore[arg-type]
+        used = self
+        if incomplete_n_step is not None:
+            used = replace(self, incomplete_n_step=incomplete_n_step)  # type: ignore[arg-type]
+        if sequences is not None:
+            sequences.check(n_step)
+            return (sequences.length, sequences.length), sequences.least
+        return n_step_range(n_step), 1 if used.incomplete_n_step == "shorten" else LONGEST
+
+
+class SequenceShape(NamedTuple):
+    """How sequences of steps are cut out of episodes.
+
+    Attributes:
+        length: Steps of a sequence; those that their episode ends before are shorter.
+        lookback: Steps before each sequence that come along where they are stored.
+        least: Steps that a sequence has at least.
+    """
+
+    length: int
+    lookback: int = 0
+    least: int = 1
+
+    def check(self, n_step: NStep) -> None:
+        """Checks the numbers, and that `n_step` of the transitions in the sequences is 1.
+
+        Raises:
+            TypeError: If one is not an integer.
+            ValueError: If one is out of range.
+        """
+        positive_int("sequences.length", self.length)
+        non_negative_int("sequences.lookback", self.lookback)
+        if positive_int("sequences.least", self.least) > self.length:
+            raise ValueError(
+                f"sequences.least: got {self.least}, expected at most length={self.length}"
+            )
+        if n_step_range(n_step) != (1, 1):
+            raise ValueError(f"n_step: got {n_step}, expected 1 in sequences")
 
 
 def check_choices(options: Any) -> None:
@@ -156,8 +197,8 @@ def n_step_range(n_step: Any) -> tuple[int, int]:
     if len(n_step) != 2:
         raise ValueError(f"n_step: got {n_step}, expected an integer or a pair (low, high)")
     low, high = (positive_int("n_step", n) for n in n_step)
-    if not low <= high <= _LONGEST:
-        raise ValueError(f"n_step: got {n_step}, expected low <= high <= {_LONGEST}")
+    if not low <= high <= LONGEST:
+        raise ValueError(f"n_step: got {n_step}, expected low <= high <= {LONGEST}")
     return low, high
 
 

@@ -14,7 +14,9 @@ from rllib_per_acc.draws import FittingRows, Steps
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import RowHandle
+from rllib_per_acc.replay_options import SequenceShape
 from rllib_per_acc.sampling import Floats
+from rllib_per_acc.sequences import gather
 from rllib_per_acc.transitions import Transitions
 
 
@@ -57,13 +59,14 @@ class PartStatus(NamedTuple):
 
 
 class GatherOptions(NamedTuple):
-    """How transitions are read; see `PrioritizedReplay.sample`."""
+    """How transitions are read; see `PrioritizedReplay.sample`, and `draws.draw` for `least`."""
 
     gamma: float
-    shorten: bool
+    least: int
     infos: bool
     extras: bool
     ids: bool = False
+    sequences: SequenceShape | None = None
 
 
 class Proposal(NamedTuple):
@@ -105,30 +108,33 @@ class ReplayPart(PrioritizedReplay):
             options: How to read them.
         """
         rows, masses = self.tree.draw(fractions)
-        some = self._store.serve(rows, masses, steps, shorten=options.shorten)
+        some = self._store.serve(rows, masses, steps, least=options.least)
         return self._proposal(some, options)
 
-    def fitting(self, low: int, high: int) -> tuple[float, int]:
+    def fitting(self, low: int, high: int, least: int) -> tuple[float, int]:
         """The mass of what can serve `low` to `high` steps, and the length of the longest episode.
 
         Costs time in proportion to the rows stored, as `propose_fitting` does.
         """
-        mass = FittingRows.of(self._store, self._sampler, low, high).mass
+        mass = FittingRows.of(self._store, self._sampler, low, high, least).mass
         return mass, self._store.episodes.longest()
 
     def propose_fitting(
         self, fractions: Floats, choices: Floats, low: int, high: int, options: GatherOptions
     ) -> Proposal:
         """The transitions at these fractions of the mass that `fitting` returns: all can serve."""
-        fitting = FittingRows.of(self._store, self._sampler, low, high)
-        return self._proposal(self._store.serve(*fitting.at(fractions, choices, low)), options)
+        fitting = FittingRows.of(self._store, self._sampler, low, high, options.least)
+        found = fitting.at(fractions, choices, low)
+        return self._proposal(self._store.serve(*found, least=options.least), options)
 
     def _proposal(self, drawn: Transitions, options: GatherOptions) -> Proposal:
         columns: dict[str, Any] = {}
         if len(drawn.rows):
-            columns = self._store.gather(
+            columns = gather(
+                self._store,
                 drawn,
                 options.gamma,
+                options.sequences,
                 infos=options.infos,
                 extras=options.extras,
                 ids=options.ids,

@@ -26,6 +26,7 @@ from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.replay_options import beta_at
 from rllib_per_acc.replay_part import GatherOptions, PartStatus, Proposal
 from rllib_per_acc.sampling import Floats, fractions, importance_weights
+from rllib_per_acc.sequences import num_steps
 
 Calls = dict[int, tuple[str, tuple[Any, ...]]]
 """By part a method of `ReplayPart` and its arguments."""
@@ -173,11 +174,11 @@ def _draw_fitting(
     parts: Sequence[int], n: int, request: UnionRequest, rng: np.random.Generator
 ) -> Generator[Calls, Replies, list[_Piece]]:
     """Draws `n` transitions from the rows that can serve them, when few can."""
-    low, high = request.n_step
-    replies = yield dict.fromkeys(parts, ("fitting", (low, high)))
+    (low, high), least = request.n_step, request.gather.least
+    replies = yield dict.fromkeys(parts, ("fitting", (low, high, least)))
     masses = np.array([replies[part][0][0] for part in parts])
     if not masses.any():
-        raise too_short(low, max(reply[1] for reply, _ in replies.values()))
+        raise too_short(low, least, max(reply[1] for reply, _ in replies.values()))
     which, within = _split(rng.random(n), masses)
     choices = rng.random(n)
     shares = {part: which == i for i, part in enumerate(parts) if (which == i).any()}
@@ -212,9 +213,9 @@ def _log(
         part_of[where] = piece.part
         rows[where] = piece.proposal.handle.rows[piece.chosen]
     activity.log_sample(
-        steps=len(rows),
+        steps=num_steps(columns),
         distinct_steps=len(np.unique(part_of << 32 | rows)),
         distinct_episodes=len(np.unique(part_of << 32 | columns["slot"])),
         resampled=resampled,
-        mean_n_step=float(columns["n_step"].sum()) / len(rows),
+        mean_n_step=float(columns["n_step"].mean()),
     )

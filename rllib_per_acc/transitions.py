@@ -22,7 +22,7 @@ from rllib_per_acc.activity import Counts
 from rllib_per_acc.columns import Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, EpisodeTable
-from rllib_per_acc.replay_options import positive_int
+from rllib_per_acc.replay_options import LONGEST, positive_int
 from rllib_per_acc.row_pool import RowPool
 from rllib_per_acc.step_columns import ChunkValues, StepColumns
 from rllib_per_acc.threads import serialized
@@ -340,7 +340,7 @@ class TransitionStore:
         masses: NDArray[np.float64],
         n_step: NDArray[np.int64],
         most: int | None = None,
-        shorten: bool = False,
+        least: int = LONGEST,
     ) -> Transitions:
         """Of the transitions that would begin at `rows` those that their episodes can serve.
 
@@ -349,7 +349,7 @@ class TransitionStore:
             masses: Of the rows, float64 of shape (n,).
             n_step: Steps that each is to have, >= 1, int64 of shape (n,), or (1,) for all.
             most: How many to return at most: the first ones; None for all.
-            shorten: Whether to make those shorter that have too few steps left.
+            least: Those that have too few steps left are made shorter, but not below so many.
         """
         episodes = self.episodes
         return Transitions(
@@ -363,7 +363,7 @@ class TransitionStore:
                 masses,
                 n_step,
                 len(rows) if most is None else most,
-                shorten,
+                least,
             )
         )
 

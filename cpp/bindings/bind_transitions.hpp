@@ -59,7 +59,7 @@ inline py::tuple serve_rows(const Array<std::int32_t>& links,
                             const Array<std::int32_t>& length, const Array<std::uint8_t>& flags,
                             const Array<std::int32_t>& t_started, const Array<std::int64_t>& rows,
                             const Array<double>& masses, const Array<std::int64_t>& steps,
-                            std::int64_t most, bool shorten) {
+                            std::int64_t most, std::int64_t least) {
   const StoredSteps stored{links_of(links), length.data(), flags.data()};
   check_rows(rows, std::min(links.shape(0), generation.size()));
   check_lengths("masses", masses.size(), rows.size());
@@ -70,7 +70,7 @@ inline py::tuple serve_rows(const Array<std::int32_t>& links,
     check_lengths("steps", steps.size(), rows.size());
     std::copy_n(steps.data(), steps.size(), wanted.begin());
   }
-  Served served = serve(stored, rows.data(), std::move(wanted), most, shorten);
+  Served served = serve(stored, rows.data(), std::move(wanted), most, least);
   const std::size_t num_going = served.going.size();
   std::vector<std::int64_t>& positions = served.going;
   positions.insert(positions.end(), served.ending.begin(), served.ending.end());
@@ -125,7 +125,7 @@ inline void register_transitions(py::module_& module) {
              py::arg("generation").noconvert(), py::arg("length").noconvert(),
              py::arg("flags").noconvert(), py::arg("t_started").noconvert(),
              py::arg("rows").noconvert(), py::arg("masses").noconvert(),
-             py::arg("steps").noconvert(), py::arg("most"), py::arg("shorten"));
+             py::arg("steps").noconvert(), py::arg("most"), py::arg("least"));
   module.def("follow_links", &follow, py::arg("links").noconvert(), py::arg("rewards").noconvert(),
              py::arg("rows").noconvert(), py::arg("steps").noconvert(), py::arg("gamma"));
   module.def(

@@ -31,10 +31,10 @@ struct Served {
   std::int64_t looked_at = 0;
 };
 
-// The first `most` of the transitions from `rows` that have enough steps left in their episodes;
-// with `shorten` transitions are made shorter, so that all can.
+// The first `most` of the transitions from `rows` that have enough steps left in their episodes:
+// all of their steps, or `least` of them, to which they are then made shorter.
 inline Served serve(const StoredSteps& stored, const std::int64_t* rows,
-                    std::vector<std::int64_t> steps, std::int64_t most, bool shorten) {
+                    std::vector<std::int64_t> steps, std::int64_t most, std::int64_t least) {
   const std::size_t size = steps.size();
   Served served;
   served.slot.resize(size);
@@ -50,8 +50,8 @@ inline Served serve(const StoredSteps& stored, const std::int64_t* rows,
     ++served.looked_at;
     const std::int32_t slot = served.slot[i];
     const std::int64_t left = stored.length[slot] - served.t[i];
-    if (shorten) served.steps[i] = std::min(served.steps[i], left);
-    if (served.steps[i] > left) continue;
+    if (left < std::min(served.steps[i], least)) continue;
+    served.steps[i] = std::min(served.steps[i], left);
     const bool ends = served.steps[i] == left && stored.flags[slot] != 0;
     (ends ? served.ending : served.going).push_back(static_cast<std::int64_t>(i));
     --most;

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rllib_per_acc.replay_batch import ReplayBatch
-from rllib_per_acc.replay_options import positive_int
+from rllib_per_acc.replay_options import non_negative_int, positive_int
 from rllib_per_acc.rllib.buffer_config import split_options
 from rllib_per_acc.rllib.compat import made_into_actor
 from rllib_per_acc.rllib.send_record import SendRecord
@@ -37,7 +37,8 @@ class EpisodeBufferBase:
         Args:
             capacity: Time steps to keep; whole episodes are evicted, oldest first.
             batch_size_B: Transitions per sample where `sample` is not told.
-            batch_length_T: Kept for RLlib; transitions are sampled, not sequences.
+            batch_length_T: Steps of the sequences to sample where `sample` is not told; 0 or 1 for
+                transitions.
             alpha: Exponent of the priorities, >= 0.
             metrics_num_episodes_for_smoothing: Window of the metrics that are means.
             **options: The fields of `ReplayOptions`, `ShardOptions` and `AdapterOptions`.
@@ -49,7 +50,7 @@ class EpisodeBufferBase:
         self._lock = threading.RLock()
         self.capacity = positive_int("capacity", capacity)
         self.batch_size_B = positive_int("batch_size_B", batch_size_B)
-        self.batch_length_T = batch_length_T
+        self.batch_length_T = non_negative_int("batch_length_T", batch_length_T)
         self._metrics_num_episodes_for_smoothing = positive_int(
             "metrics_num_episodes_for_smoothing", metrics_num_episodes_for_smoothing
         )
@@ -63,29 +64,19 @@ class EpisodeBufferBase:
         if made_into_actor(type(self)):
             self._shard_options = ShardOptions(num_shards=0)
         self.sample_format = adapter.sample_format
+        self.eta = adapter.eta
         self.metrics = MetricsLogger(root=False)
 
-    def _num_items(
-        self,
-        num_items: int | None,
-        batch_size_B: int | None,
-        batch_length_T: int | None,
-        lookback: int,
-    ) -> int:
+    def _num_items(self, num_items: int | None, batch_size_B: int | None) -> int:
         """How many transitions `sample` is asked for.
 
         Raises:
-            ValueError: If its arguments contradict each other, or ask for sequences.
+            ValueError: If its arguments contradict each other.
         """
         if num_items is not None and batch_size_B is not None:
             raise ValueError(
                 f"sample: got num_items={num_items} and batch_size_B={batch_size_B}, "
                 "expected one of them"
-            )
-        if (batch_length_T or 1) > 1 or lookback:
-            raise ValueError(
-                f"sample: got batch_length_T={batch_length_T} and lookback={lookback}, "
-                "expected single transitions: sequences for stateful modules are not supported"
             )
         count = num_items if num_items is not None else batch_size_B
         if count == 0:

@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from rllib_per_acc.replay_options import ReplayOptions, check_choices, positive_int
+from rllib_per_acc.replay_options import (
+    ReplayOptions,
+    check_choices,
+    non_negative,
+    positive_int,
+)
 from rllib_per_acc.shards.shard_options import ShardOptions
 
 OWN_KEYS = (
@@ -27,12 +32,18 @@ class AdapterOptions:
     Attributes:
         sample_format: `"rows"`: few episodes of many transitions each, which RLlib's own learner
             pieces read; `"episodes"`: RLlib's one-step episodes, for connectors that walk them.
+            Sequences for stateful modules are episodes with both.
+        eta: A sequence gets the priority `eta * max + (1 - eta) * mean` of the absolute TD errors
+            of its steps, from 0 to 1.
     """
 
     sample_format: Literal["rows", "episodes"] = "rows"
+    eta: float = 0.9
 
     def __post_init__(self) -> None:
         check_choices(self)
+        if non_negative("eta", self.eta) > 1.0:
+            raise ValueError(f"eta: got {self.eta}, expected a number from 0 to 1")
 
 
 _KINDS = (ReplayOptions, ShardOptions, AdapterOptions)

@@ -14,6 +14,7 @@ from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
+from rllib_per_acc.replay_options import SequenceShape
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
 from rllib_per_acc.rllib.client import replay_client
@@ -21,6 +22,7 @@ from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
 from rllib_per_acc.rllib.metrics import log_activity, log_shards
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
+from rllib_per_acc.rllib.sequence_episodes import SentSequences
 from rllib_per_acc.threads import serialized
 
 
@@ -54,7 +56,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         )
         self._observation_space: Any = None
         self._action_space: Any = None
-        self._last_sample: SentSample | None = None
+        self._last_sample: SentSample | SentSequences | None = None
 
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
@@ -105,43 +107,60 @@ class AccPrioritizedEpisodeReplayBuffer(
     ) -> list[SingleAgentEpisode]:
         """Draws transitions with probabilities proportional to `priority ** alpha`.
 
+        Or, for stateful modules, sequences of steps, each by the priority of its first step. A
+        sequence ends with its episode, and never goes on in another one.
+
         Args:
-            num_items: How many transitions (or `batch_size_B`, not both).
+            num_items: How many transitions (or `batch_size_B`, not both). So many steps are in
+                `ceil(num_items / batch_length_T)` sequences, unless their episodes end before.
             batch_size_B: The same under another name.
-            batch_length_T: 0 or 1: single transitions.
+            batch_length_T: Steps of a sequence; 0, or 1 without `lookback`: single transitions.
+                None for the buffer's.
             n_step: Steps of each transition, or a closed range `(low, high)` to draw them from.
             beta: Exponent of the importance weights, or a schedule of it; None for the buffer's.
             gamma: Discount per step of the n-step reward.
             include_infos: Whether the infos come along.
             include_extra_model_outputs: Whether the stored extra model outputs come along.
-            to_numpy: Whether one-step episodes hold arrays (row groups always do).
-            lookback: 0: transitions need none.
-            min_batch_length_T: Kept for RLlib.
+            to_numpy: Whether one-step episodes hold arrays (row groups and sequences always do).
+            lookback: Steps before a sequence that come along: RLlib's connectors take the state
+                that it starts with from there.
+            min_batch_length_T: Each sequence has more steps than these first ones, whose TD errors
+                do not count: RLlib's `burn_in_len`.
             sample_episodes: Kept for RLlib: always episodes.
 
         Returns:
             Row groups (see `rllib_per_acc.rllib.batch`) or one-step episodes, as `sample_format`
-            says, with `weights` and `n_step` among their extra model outputs.
+            says, or sequences as episodes, with `weights` and `n_step` among their extra model
+            outputs.
 
         Raises:
             TypeError, ValueError: If an argument is wrong, the buffer is empty, or no episode is
-                long enough for `n_step`.
+                long enough.
         """
-        count = self._num_items(num_items, batch_size_B, batch_length_T, lookback)
+        count = self._num_items(num_items, batch_size_B)
+        length = self.batch_length_T if batch_length_T is None else batch_length_T
+        sequences = None
+        if length > 1 or lookback:
+            sequences = SequenceShape(length, lookback, min_batch_length_T + 1)
+            count = -(-count // max(length, 1))
         batch = self._client.sample(
             count,
             n_step=1 if n_step is None else n_step,
             gamma=gamma,
             beta=beta,
             include_infos=include_infos,
-            include_extra_model_outputs=include_extra_model_outputs,
+            include_extra_model_outputs=include_extra_model_outputs or sequences is not None,
+            sequences=sequences,
         )
+        spaces = self._observation_space, self._action_space
+        if sequences is not None:
+            self._last_sample = SentSequences(batch, sequences, self.eta)
+            return self._last_sample.episodes(spaces)
         episodes: list[SingleAgentEpisode]
         if self.sample_format == "rows":
             groups, record = row_groups(batch)
             episodes = [*groups]
         else:
-            spaces = self._observation_space, self._action_space
             episodes, record = one_step_episodes(batch, spaces, to_numpy=to_numpy)
         self._last_sample = SentSample(batch, record)
         return episodes
@@ -154,14 +173,15 @@ class AccPrioritizedEpisodeReplayBuffer(
         """Gives the rows of the last sample new priorities.
 
         Args:
-            priorities: Absolute TD errors of shape (B,), in the order in which RLlib's learners
-                return them.
+            priorities: Absolute TD errors of shape (B,), or of the steps of sequences of shape
+                (B, T), in the order in which RLlib's learners return them.
             module_id: Kept for RLlib: there is one module.
 
         Raises:
             RuntimeError: If nothing was sampled since the last update, if another thread drew the
                 last sample, or if not every row was sent to exactly one learner.
-            TypeError, ValueError: If the priorities are not B finite numbers. Nothing is changed.
+            TypeError, ValueError: If the priorities are not finite numbers, one for each row.
+                Nothing is changed.
         """
         if self._last_sample is None:
             raise RuntimeError(NO_SAMPLE.format(""))

@@ -147,7 +147,13 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         Raises:
             TypeError, ValueError: If an argument is wrong, or no module can be sampled.
         """
-        count = self._num_items(num_items, batch_size_B, batch_length_T, lookback)
+        count = self._num_items(num_items, batch_size_B)
+        if (batch_length_T or self.batch_length_T) > 1 or lookback:
+            raise ValueError(
+                f"sample: got batch_length_T={batch_length_T or self.batch_length_T} and "
+                f"lookback={lookback}, expected single transitions: sequences for stateful modules "
+                "are for one agent only"
+            )
         if replay_mode != "independent":
             raise ValueError(f"replay_mode: got {replay_mode!r}, expected 'independent'")
         exponent = beta_at(

@@ -14,9 +14,8 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.rllib.batch import Owner
 from rllib_per_acc.rllib.send_record import SendRecord
+from rllib_per_acc.rllib.sent_episode import SLOTS, SentEpisode
 from rllib_per_acc.structures import flatten, layout_of, unflatten
-
-_SLOTS = tuple(SingleAgentEpisode.__slots__)
 
 
 def one_step_episodes(
@@ -128,48 +127,23 @@ class BatchItems:
         return getattr(like, name)
 
 
-class OneStepEpisode(SingleAgentEpisode):
-    """An episode of one (n-step) transition, made when it is read, attribute by attribute.
+class OneStepEpisode(SentEpisode):
+    """An episode of one (n-step) transition, made when it is read, attribute by attribute."""
 
-    It notes when it is sent to a learner; there it is RLlib's own class.
-    """
-
-    __slots__ = ("_from_batch", "_position", "_record")
+    __slots__ = ("_from_batch", "_position")
 
     def __init__(self, items: BatchItems, position: int, record: SendRecord) -> None:
         # RLlib's constructor would make everything at once.
+        super().__init__(record, range(position, position + 1))
         self._from_batch = items
         self._position = position
-        self._record = record
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _SLOTS:
+        if name not in SLOTS:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         value = self._from_batch.attribute(name, self._position)
         setattr(self, name, value)
         return value
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        self._record.log(range(self._position, self._position + 1))
-        return _received, (_state_of(self),)
-
-    def __copy__(self) -> SingleAgentEpisode:
-        return _received(_state_of(self))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> SingleAgentEpisode:
-        return SingleAgentEpisode.from_state(self.get_state())
-
-
-def _state_of(episode: SingleAgentEpisode) -> dict[str, Any]:
-    return {name: getattr(episode, name) for name in _SLOTS}
-
-
-def _received(state: dict[str, Any]) -> SingleAgentEpisode:
-    """RLlib's own class on the learner's side."""
-    episode = SingleAgentEpisode.__new__(SingleAgentEpisode)
-    for name, value in state.items():
-        setattr(episode, name, value)
-    return episode
 
 
 def _like(buffer: InfiniteLookbackBuffer, data: list[Any]) -> InfiniteLookbackBuffer:

@@ -30,6 +30,11 @@ class SendRecord:
         """Notes that a piece with these rows has been sent."""
         self._sent.append(positions)
 
+    @property
+    def sent(self) -> list[range]:
+        """The positions of each piece that was sent, in order."""
+        return self._sent
+
     def in_batch_order(self, td_errors: NDArray[np.floating]) -> NDArray[np.floating]:
         """TD errors, given as RLlib returns them, in the order of the batch.
 

@@ -13,6 +13,7 @@ from rllib_per_acc.replay_options import (
     BetaSchedule,
     NStep,
     ReplayOptions,
+    SequenceShape,
     beta_at,
     n_step_range,
     non_negative,
@@ -40,6 +41,7 @@ class Request(NamedTuple):
     include_extra_model_outputs: bool = False
     include_episode_ids: bool = False
     incomplete_n_step: str | None = None
+    sequences: SequenceShape | None = None
 
     def check(self) -> None:
         """Checks what can be checked without a replay.
@@ -49,6 +51,8 @@ class Request(NamedTuple):
         """
         positive_int("num_items", self.num_items)
         n_step_range(self.n_step)
+        if self.sequences is not None:
+            self.sequences.check(self.n_step)
         non_negative("gamma", self.gamma)
         if self.beta is not None:
             beta_at(self.beta, int)
@@ -138,18 +142,22 @@ class DrawQueue:
             options: dict[str, Any] = request._asdict()
             return Draw(draw_from_one(0, options.pop("num_items"), options), connections)
         options_ = self._options
+        n_step, least = options_.steps_to_read(
+            request.n_step, request.incomplete_n_step, request.sequences
+        )
         union_request = UnionRequest(
             request.num_items,
-            n_step_range(request.n_step),
+            n_step,
             options_.beta if request.beta is None else request.beta,
             options_.sampling == "stratified",
             options_.weight_normalization == "batch",
             GatherOptions(
                 request.gamma,
-                options_.shortens(request.incomplete_n_step),
+                least,
                 request.include_infos,
                 request.include_extra_model_outputs,
                 request.include_episode_ids,
+                request.sequences,
             ),
             options_.metrics_window,
         )

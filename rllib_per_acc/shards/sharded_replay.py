@@ -22,6 +22,7 @@ from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_options import ReplayOptions, positive_int
 from rllib_per_acc.replay_union import UnionHandle
 from rllib_per_acc.sampling import Floats
+from rllib_per_acc.sequences import num_steps
 from rllib_per_acc.shards.connection import ShardLostError
 from rllib_per_acc.shards.draw import SingleDraw
 from rllib_per_acc.shards.draw_queue import Drawn, DrawQueue, Request
@@ -209,7 +210,7 @@ class ShardedReplay:
             handles = [UnionHandle(0, everything, drawn.handle)]
         else:
             handles = drawn.handles
-            self._steps_sampled += len(drawn.columns["rewards"])
+            self._steps_sampled += num_steps(drawn.columns)
         return ReplayBatch(drawn.columns, handles, self)
 
     # Updating

@@ -9,6 +9,7 @@ from scipy.stats import chisquare
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.joined_columns import join
+from rllib_per_acc.replay_options import LONGEST
 from rllib_per_acc.replay_part import GatherOptions, ReplayPart
 from rllib_per_acc.replay_union import UnionRequest, draw_from_parts
 
@@ -34,7 +35,8 @@ def make_parts():
 def draw(parts, rng, num_items, n_step=(1, 1), acceptance=1.0, **options):
     """The draw, and how many rounds of calls it took."""
     kwargs = {"beta": 0.4, "stratified": False, "by_batch": False, "shorten": False} | options
-    gather = GatherOptions(1.0, kwargs.pop("shorten"), infos=False, extras=False)
+    least = 1 if kwargs.pop("shorten") else LONGEST
+    gather = GatherOptions(1.0, least, infos=False, extras=False)
     request = UnionRequest(num_items, n_step, gather=gather, metrics_window=10, **kwargs)
     steps = draw_from_parts(range(len(parts)), request, rng, acceptance)
     calls, rounds = next(steps), 1

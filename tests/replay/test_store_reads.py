@@ -41,13 +41,13 @@ def test_the_first_ones_are_taken(store):
 
 
 def test_shortened_to_what_is_left(store):
-    some = served(store, 3, shorten=True)
+    some = served(store, 3, least=1)
     by_position = dict(zip(some.positions.tolist(), some.n_step.tolist(), strict=True))
     assert by_position == {0: 3, 1: 3, 2: 3, 3: 2, 4: 1, 5: 3, 6: 2, 7: 1}
 
 
 def test_rewards_of_various_lengths(store):
-    some = served(store, 3, shorten=True)
+    some = served(store, 3, least=1)
     rewards = store.gather(some, 0.5)["rewards"]
     for t, n, reward in zip(some.t, some.n_step, rewards, strict=True):
         assert reward == sum(2.0 ** int(t + i) * 0.5**i for i in range(n))
