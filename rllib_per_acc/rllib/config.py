@@ -10,8 +10,8 @@ from ray.rllib.algorithms.sac import SAC, SACConfig
 from ray.rllib.algorithms.tqc import TQC, TQCConfig
 
 from rllib_per_acc.rllib.buffer_config import check_keys
-from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
 from rllib_per_acc.rllib.mixins import (
+    OWN_BUFFERS,
     PAIRS,
     REPLACES,
     TYPE,
@@ -65,6 +65,9 @@ def enable(config: AlgorithmConfig, **options: Any) -> AccConfigMixin:
     - a learner connector that hands sampled rows over as whole columns, after your own connectors.
       The train batch is the same bit by bit.
 
+    In a multi-agent setup (`config.multi_agent(policies=...)` before) the buffer is
+    `rllib_per_acc.AccMultiAgentPrioritizedEpisodeReplayBuffer`.
+
     Under Tune give the algorithm with the config: `tune.Tuner(config.algo_class,
     param_space=config)`.
 
@@ -84,14 +87,14 @@ def enable(config: AlgorithmConfig, **options: Any) -> AccConfigMixin:
     """
     enabled = _enabled_copy(config)
     buffer_config = enabled.replay_buffer_config | options
-    set_own_type(buffer_config)
+    set_own_type(buffer_config, is_multi_agent=enabled.is_multi_agent)
     buffer_class = buffer_class_of(buffer_config)
     if buffer_class is None:
         raise ValueError(
             f"type: got {buffer_config.get('type')!r} in replay_buffer_config, expected {TYPE!r}, "
             f"that class, or one of RLlib's that it replaces: {', '.join(REPLACES)}"
         )
-    if buffer_class is AccPrioritizedEpisodeReplayBuffer:
+    if buffer_class in OWN_BUFFERS:
         check_keys(key for key in buffer_config if key != "type")
     enabled.replay_buffer_config = buffer_config
     return enabled

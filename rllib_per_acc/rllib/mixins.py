@@ -9,9 +9,11 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.connectors.common import AddObservationsFromEpisodesToBatch
 from ray.rllib.utils.annotations import override
+from ray.rllib.utils.replay_buffers.multi_agent_episode_buffer import MultiAgentEpisodeReplayBuffer
 from ray.rllib.utils.serialization import deserialize_type
 from ray.tune import PlacementGroupFactory
 
+from rllib_per_acc.rllib.buffer_base import EpisodeBufferBase
 from rllib_per_acc.rllib.buffer_config import check_buffer_config, shard_bundles
 from rllib_per_acc.rllib.compat import (
     ClassReference,
@@ -21,12 +23,20 @@ from rllib_per_acc.rllib.compat import (
 )
 from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer
 from rllib_per_acc.rllib.learner_connector import AddRowGroupsToTrainBatch
+from rllib_per_acc.rllib.multi_agent_buffer import AccMultiAgentPrioritizedEpisodeReplayBuffer
 
 logger = logging.getLogger(__name__)
 
-REPLACES = ("EpisodeReplayBuffer", "PrioritizedEpisodeReplayBuffer")
-"""RLlib's buffers that an enabled config has this package's buffer for."""
 TYPE = "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer"
+MULTI_AGENT_TYPE = "rllib_per_acc.AccMultiAgentPrioritizedEpisodeReplayBuffer"
+REPLACES = {
+    "EpisodeReplayBuffer": TYPE,
+    "PrioritizedEpisodeReplayBuffer": TYPE,
+    "MultiAgentEpisodeReplayBuffer": MULTI_AGENT_TYPE,
+    "MultiAgentPrioritizedEpisodeReplayBuffer": MULTI_AGENT_TYPE,
+}
+"""RLlib's buffers, and this package's buffer that an enabled config has in their place."""
+OWN_BUFFERS = (AccPrioritizedEpisodeReplayBuffer, AccMultiAgentPrioritizedEpisodeReplayBuffer)
 PAIRS: dict[tuple[type, type], type[AccConfigMixin]] = {}
 """The enabled config for a config class and an algorithm class."""
 
@@ -38,11 +48,15 @@ def buffer_class_of(replay_buffer_config: dict[str, Any]) -> type | None:
     return class_ if isinstance(class_, EpisodeBufferMeta) else None
 
 
-def set_own_type(replay_buffer_config: dict[str, Any]) -> None:
-    """Puts this package's buffer in the place of RLlib's."""
+def set_own_type(replay_buffer_config: dict[str, Any], *, is_multi_agent: bool = False) -> None:
+    """Puts this package's buffer in the place of RLlib's; in multi-agent setups that for them."""
     type_ = replay_buffer_config.get("type")
-    if isinstance(type_, str) and type_ in REPLACES:
-        replay_buffer_config["type"] = TYPE
+    if not isinstance(type_, str):
+        return
+    if is_multi_agent and type_ in (*REPLACES, TYPE):
+        replay_buffer_config["type"] = MULTI_AGENT_TYPE
+    elif type_ in REPLACES:
+        replay_buffer_config["type"] = REPLACES[type_]
 
 
 class AccConfigMixin(AlgorithmConfig):
@@ -78,10 +92,20 @@ class AccConfigMixin(AlgorithmConfig):
             )
             super().validate()
             return
-        if buffer_class is AccPrioritizedEpisodeReplayBuffer:
+        if buffer_class in OWN_BUFFERS:
             check_buffer_config(self.replay_buffer_config)
+        if issubclass(buffer_class, EpisodeBufferBase):
+            self._check_agents(issubclass(buffer_class, MultiAgentEpisodeReplayBuffer))
         with shown_as_rllibs(self.replay_buffer_config):
             super().validate()
+
+    def _check_agents(self, multi_agent_buffer: bool) -> None:
+        if multi_agent_buffer != self.is_multi_agent:
+            raise ValueError(
+                f"type: got {self.replay_buffer_config['type']!r} in replay_buffer_config, "
+                f"expected {MULTI_AGENT_TYPE if self.is_multi_agent else TYPE!r} with the policies "
+                f"{list(self.policies)}"
+            )
 
     @override(AlgorithmConfig)
     def to_dict(self) -> dict[str, Any]:
@@ -129,15 +153,15 @@ class AccAlgorithmMixin(Algorithm):
     @classmethod
     @override(Algorithm)
     def default_resource_request(cls, config: Any) -> PlacementGroupFactory:
-        """RLlib's request, and a bundle for each shard that asks for resources."""
+        """RLlib's request, and a bundle for each shard (of each module) that asks for resources."""
         request = super().default_resource_request(config)
-        replay_buffer_config = cls.get_default_config().update_from_dict(config)[
-            "replay_buffer_config"
-        ]
+        full_config = cls.get_default_config().update_from_dict(config)
+        replay_buffer_config = full_config.replay_buffer_config
         if buffer_class_of(replay_buffer_config) is None:
             return request
+        shards = shard_bundles(replay_buffer_config) * len(full_config.policies)
         head: list[dict[str, float]] = [{}] if request.head_bundle_is_empty else []
-        bundles = [*head, *request.bundles, *shard_bundles(replay_buffer_config)]
+        bundles = [*head, *request.bundles, *shards]
         return PlacementGroupFactory(bundles, strategy=request.strategy)
 
 

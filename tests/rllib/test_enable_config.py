@@ -195,7 +195,7 @@ def test_values_to_search_are_taken() -> None:
     assert enable(DQNConfig(), capacity=space).replay_buffer_config["capacity"] == space
 
 
-@pytest.mark.parametrize("type_", ["MultiAgentEpisodeReplayBuffer", "no.such.Buffer", 3, None])
+@pytest.mark.parametrize("type_", ["MultiAgentReplayBuffer", "no.such.Buffer", 3, None])
 def test_a_type_that_is_no_buffer_of_ours(type_: Any) -> None:
     with pytest.raises(ValueError, match="type: got") as error:
         enable(DQNConfig(), type=type_)
