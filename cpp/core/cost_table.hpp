@@ -12,7 +12,7 @@ struct CostTable {
   DescentPath descent;
 };
 
-// The table in use. The first call measures it, which takes under a millisecond.
+// The table in use. The first call measures it, which takes about a millisecond.
 const CostTable& cost_table();
 
 // Uses another table from now on, in all threads; for tests and benchmarks.

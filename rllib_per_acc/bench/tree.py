@@ -235,8 +235,6 @@ def _post_find(bench: _Bench) -> Table:
 def _post_update(bench: _Bench) -> Table:
     rows = []
     for k, there in _POST_UPDATE.items():
-        if bench.settings.quick and k > 2048:
-            continue  # half a second for a call of pure Python
         bench.settings.progress(f"tree: update of {k:,}, against the write-up's three")
         times = bench.race(
             {

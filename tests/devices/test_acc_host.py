@@ -87,18 +87,19 @@ print("done")
     assert run_python(code) == "done"
 
 
-def test_it_works_after_a_fork():
+@pytest.mark.parametrize("device", ["cpu", "acc-host"])
+def test_it_works_after_a_fork(device):
     code = """
 import os
 import rllib_per_acc
-tree = rllib_per_acc.PriorityTree(9, device="acc-host")
+tree = rllib_per_acc.PriorityTree(9, DEVICE)
 tree.update([1], [1.0])
 if os.fork() == 0:
     tree.update([2], [2.0])
-    other = rllib_per_acc.PriorityTree(9, device="acc-host")
+    other = rllib_per_acc.PriorityTree(9, DEVICE)
     other.update([3], [5.0])
     os._exit(int(tree.sum() + other.sum()))
 _, status = os.wait()
 print(os.waitstatus_to_exitcode(status), tree.sum())
 """
-    assert run_python(code) == "8 1.0"
+    assert run_python(code.replace("DEVICE", repr(device))) == "8 1.0"

@@ -19,6 +19,15 @@ print(info["gpu"]["name"])
     assert run_python(code, **fake_driver) == "fake device"
 
 
+def test_the_doctor_tries_the_gpu(fake_driver):
+    code = "from rllib_per_acc import doctor; print(doctor.main())"
+    printed = run_python(code, **fake_driver).splitlines()
+    # On the stand-in kernels do nothing.
+    (line,) = [line for line in printed if "tree on a GPU" in line]
+    assert line.startswith("broken  tree on a GPU: the sum of 1 ... 1000 is")
+    assert printed[-1] == "1"
+
+
 def test_a_cpu_tree_loads_no_gpu_backend(fake_driver):
     code = """
 import sys

@@ -41,6 +41,9 @@ def test_a_missing_driver_is_named_and_the_backend_not_loaded(tmp_path):
     hidden = {"LD_LIBRARY_PATH": str(tmp_path)}
     assert "libcuda.so.1 cannot be loaded" in ask("gpu", **hidden)
     assert ask("auto", **hidden) == "cpu"
+    doctor = run_python("from rllib_per_acc import doctor; print(doctor.main())", **hidden)
+    assert "absent  tree on a GPU: the NVIDIA driver's libcuda.so.1 cannot be loaded" in doctor
+    assert doctor.endswith("0")
     code = "import sys, rllib_per_acc as r; r.PriorityTree(3); print(*sys.modules)"
     assert "rllib_per_acc._core_acc" not in run_python(code, **hidden).split()
 
