@@ -190,7 +190,11 @@ class MultiAgentLedger:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes what another's `state` returned into this new ledger."""
+        """Takes what another's `state` returned into this new ledger.
+
+        Raises:
+            KeyError, TypeError, ValueError: If it is not such a state.
+        """
         env_t, end = state["arrays"]["env_t"].astype(np.int32), 0
         for id_, (first, last), agents in state["description"]["episodes"]:
             entry = self.episodes[id_] = MultiAgentEntry(first)
@@ -202,3 +206,5 @@ class MultiAgentLedger:
                 agent.env_t.frombytes(env_t[start:end].tobytes())
                 agent.is_done = is_done
                 entry.agents[agent_episode_id] = self.agents[agent_episode_id] = agent
+        if len(env_t) != end:
+            raise ValueError(f"env_t: got {len(env_t)} time steps, expected {end}")
