@@ -10,7 +10,7 @@ from importlib import import_module
 from rllib_per_acc.bench.report import Settings, Table
 
 # In the order in which they run when none is named.
-SECTIONS = ("tree", "replay", "buffer", "training", "ray")
+SECTIONS = ("tree", "replay", "buffer", "multi_agent", "training", "ray")
 
 
 def run(section: str, settings: Settings) -> list[Table]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -61,8 +61,18 @@ def run(settings: Settings) -> list[Table]:
     settings.progress("buffer: memory")
     with ThreadPoolExecutor() as pool:  # of processes that take seconds to import RLlib
         memory = dict(zip(SIDES, pool.map(partial(_memory, capacity=capacity), SIDES), strict=True))
+    buffers = {
+        "rllib": PrioritizedEpisodeReplayBuffer(capacity, alpha=ALPHA),
+        "rows": _ours(capacity, "rows"),
+        "episodes": _ours(capacity, "episodes"),
+    }
+    calls = Calls(
+        episodes(np.random.default_rng(0)),
+        _sample,
+        lambda buffer, td_errors: buffer.update_priorities(td_errors),
+    )
     rows = [
-        *_operations(capacity, repeats, settings.progress),
+        *operations("buffer", buffers, calls, capacity, repeats, settings.progress),
         (
             "resident bytes per step",
             memory["rllib"],
@@ -84,45 +94,66 @@ def run(settings: Settings) -> list[Table]:
     ]
 
 
-def _operations(capacity: int, repeats: int, progress: Callable[[str], None]) -> list[Any]:
+class Calls(NamedTuple):
+    """What is done with buffers.
+
+    Attributes:
+        incoming: Episodes of `EPISODE_STEPS` steps, without end.
+        sample: Samples from one.
+        update: Updates its last sample with `BATCH` TD errors.
+    """
+
+    incoming: Iterator[Any]
+    sample: Callable[[Any], Any]
+    update: Callable[[Any, np.ndarray], Any]
+
+
+def operations(
+    section: str,
+    buffers: dict[str, Any],
+    calls: Calls,
+    capacity: int,
+    repeats: int,
+    progress: Callable[[str], None],
+) -> list[Any]:
+    """Rows of a table: each operation of each of our buffers against RLlib's, full ones.
+
+    Args:
+        section: For the progress.
+        buffers: `"rllib"`, and ours: `"rows"` and `"episodes"`.
+        calls: What is done with them.
+        capacity: Time steps that they keep.
+        repeats: How often.
+        progress: Is told what is going on.
+    """
     rng = np.random.default_rng(0)
-    incoming = episodes(rng)
-    buffers: dict[str, Any] = {
-        "rllib": PrioritizedEpisodeReplayBuffer(capacity, alpha=ALPHA),
-        "rows": _ours(capacity, "rows"),
-        "episodes": _ours(capacity, "episodes"),
-    }
     for filled in range(0, capacity, 20 * EPISODE_STEPS):
-        progress(f"buffer: filling {filled:,} of {capacity:,}")
-        some = list(itertools.islice(incoming, 20))
+        progress(f"{section}: filling {filled:,} of {capacity:,}")
+        some = list(itertools.islice(calls.incoming, 20))
         for buffer in buffers.values():
             buffer.add(some)
     for buffer in buffers.values():  # spread the priorities before anything is timed
         for _ in range(20):
-            _sample(buffer)
-            buffer.update_priorities(rng.exponential(size=BATCH))
+            calls.sample(buffer)
+            calls.update(buffer, rng.exponential(size=BATCH))
 
     def sampled() -> np.ndarray:
         for buffer in buffers.values():
-            _sample(buffer)
+            calls.sample(buffer)
         return rng.exponential(size=BATCH)
 
     measured: list[tuple[str, Callable[[], Any], Callable[[Any, Any], Any]]] = [
-        (f"sample({BATCH})", lambda: None, lambda buffer, _: _sample(buffer)),
-        (
-            f"update_priorities({BATCH})",
-            sampled,
-            lambda buffer, td_errors: buffer.update_priorities(td_errors),
-        ),
+        (f"sample({BATCH})", lambda: None, lambda buffer, _: calls.sample(buffer)),
+        (f"update_priorities({BATCH})", sampled, calls.update),
         (
             f"add({EPISODE_STEPS} steps), evicting",
-            lambda: next(incoming),
+            lambda: next(calls.incoming),
             lambda buffer, episode: buffer.add(episode),
         ),
     ]
     rows = []
     for what, fresh, call in measured:
-        progress(f"buffer: {what}")
+        progress(f"{section}: {what}")
         timings = interleaved(
             {name: partial(call, buffer) for name, buffer in buffers.items()},
             fresh,
