@@ -84,10 +84,10 @@ class SlowShard(ReplayShard):
 class FailingShard(ReplayShard):
     """Cannot add what has the number 13."""
 
-    def add(self, chunks, weight):
+    def add(self, chunks, *more):
         if any(chunk.episode_id == "e13" for chunk in chunks):
             raise OSError("no room for e13")
-        super().add(chunks, weight)
+        super().add(chunks, *more)
 
 
 class ShowingShard(ReplayShard):
