@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rllib_per_acc.activity import Activity, Counts
-from rllib_per_acc.draws import EMPTY, NothingToSampleError, draw
+from rllib_per_acc.draws import EMPTY, NothingToSampleError, Steps, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
 from rllib_per_acc.replay_options import (
@@ -279,6 +279,40 @@ class PrioritizedReplay(Resumable):
             "t": self._store.time_steps(located),
             "mass": self.tree[rows],
         }
+
+    @serialized
+    def read(
+        self,
+        episode_ids: Sequence[str],
+        t: Steps,
+        n_step: Steps,
+        *,
+        gamma: float = 0.99,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+    ) -> list[tuple[dict[str, Any], Steps]]:
+        """The transitions that begin at these steps; nothing is drawn or counted.
+
+        Args:
+            episode_ids: Of their episodes.
+            t: Their time steps in the episodes, int64 of shape (B,).
+            n_step: Steps of each transition, int64 of shape (B,).
+            gamma: As in `sample`; so the rest.
+            include_infos: Likewise.
+            include_extra_model_outputs: Likewise.
+
+        Returns:
+            Columns, and which of the transitions asked for these are, int64: those that are not
+            stored, or longer than what is left of their episode, are left out.
+        """
+        rows = self._store.rows_at(episode_ids, t)
+        stored = np.flatnonzero(rows >= 0)
+        rows = rows[stored]
+        read = self._store.serve(rows, self.tree[rows], n_step[stored])
+        if not len(read.rows):
+            return []
+        include = {"infos": include_infos, "extras": include_extra_model_outputs}
+        return [(self._store.gather(read, gamma, **include), stored[read.positions])]
 
     @serialized
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:

@@ -64,6 +64,18 @@ class ReplayClient(TakesPriorities, Protocol):
     ) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
 
+    def read(
+        self,
+        episode_ids: Sequence[str],
+        t: Any,
+        n_step: Any,
+        *,
+        gamma: float = 0.99,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+    ) -> list[tuple[dict[str, Any], Any]]:
+        """Transitions that begin at named steps; see `PrioritizedReplay.read`."""
+
     def take_activity(self) -> Activity:
         """What happened since the last call."""
 

@@ -324,6 +324,15 @@ class TransitionStore:
         """Rows of all steps, episode by episode, oldest first: int32 of shape (num_steps,)."""
         return np.concatenate([np.empty(0, np.int32), *(e.row_array()[:-1] for e in self.episodes)])
 
+    def rows_at(self, episode_ids: Sequence[str], t: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of the steps at time steps `t` of these episodes, -1 for what is not stored."""
+        rows = np.full(len(t), -1, np.int64)
+        for i, (id_, time_step) in enumerate(zip(episode_ids, t.tolist(), strict=True)):
+            episode = self.episodes.get(id_)
+            if episode is not None and 0 <= time_step - episode.t_started < len(episode):
+                rows[i] = episode.rows[time_step - episode.t_started]
+        return rows
+
     def locate(self, rows: Rows) -> Located:
         """Where in their episodes `rows` are."""
         links = self._links.take(rows, axis=0)

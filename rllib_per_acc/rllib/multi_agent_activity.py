@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -57,12 +57,14 @@ class MultiAgentActivity:
     Attributes:
         lifetimes: Sums over all calls, in multi-agent episodes and steps of the environment.
         agent_steps_added: Steps of agents added so far.
+        sampled_together: Steps in synchronized samples so far, by module.
     """
 
     def __init__(self, window: int) -> None:
         self._window = window
         self.lifetimes = Counts()
         self.agent_steps_added = 0
+        self.sampled_together: Counter[Any] = Counter()
         self._clear()
 
     def _clear(self) -> None:
@@ -110,6 +112,11 @@ class MultiAgentActivity:
         self._samples.append(drawn)
         self.lifetimes.steps_sampled += num_items
 
+    def log_together(self, steps: dict[Any, int], num_items: int) -> None:
+        """Notes a synchronized sample of `num_items` env steps; RLlib has no metrics of it."""
+        self.sampled_together.update(steps)
+        self.lifetimes.steps_sampled += num_items
+
     def take(self) -> tuple[Activity, dict[Any, Activity]]:
         """What happened since the last call, and by agent."""
         for sample in self._samples:
@@ -128,14 +135,18 @@ class MultiAgentActivity:
         self._clear()
         return taken
 
-    def state(self) -> dict[str, int]:
+    def state(self) -> dict[str, Any]:
         """The sums over all calls."""
-        return asdict(self.lifetimes) | {"agent_steps_added": self.agent_steps_added}
+        return asdict(self.lifetimes) | {
+            "agent_steps_added": self.agent_steps_added,
+            "sampled_together": dict(self.sampled_together),
+        }
 
-    def restore(self, state: dict[str, int]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Goes on from such sums."""
         sums = dict(state)
         self.agent_steps_added = non_negative_int(
             "agent_steps_added", sums.pop("agent_steps_added")
         )
+        self.sampled_together = Counter(sums.pop("sampled_together"))
         self.lifetimes = Counts.restored(sums)

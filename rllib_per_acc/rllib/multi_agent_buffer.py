@@ -20,7 +20,7 @@ from ray.rllib.utils.typing import ModuleID, ResultDict
 
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.replay_batch import ReplayClient
-from rllib_per_acc.replay_options import beta_at
+from rllib_per_acc.replay_options import beta_at, n_step_range, non_negative
 from rllib_per_acc.rllib.batch import Owner, row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
 from rllib_per_acc.rllib.client import replay_client
@@ -33,6 +33,7 @@ from rllib_per_acc.rllib.multi_agent_chunks import multi_agent_chunk_of
 from rllib_per_acc.rllib.multi_agent_ledger import MultiAgentLedger
 from rllib_per_acc.rllib.multi_agent_rows import MultiAgentRows
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
+from rllib_per_acc.rllib.synchronized import draw_together, read_together
 from rllib_per_acc.threads import serialized
 
 
@@ -59,6 +60,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         self._last_sample: dict[ModuleID, SentSample] = {}
         self._ledger = self._new_ledger()
         self._activity = MultiAgentActivity(self._replay_options.metrics_window)
+        self._rng = np.random.default_rng(self._replay_options.seed)  # of synchronized samples
 
     def _new_ledger(self) -> MultiAgentLedger:
         return MultiAgentLedger(self.capacity, self._shard_options.prefetch)
@@ -120,7 +122,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         lookback: int = 0,
         min_batch_length_T: int = 0,
         sample_episodes: bool = True,
-    ) -> list[MultiAgentEpisode] | list[SingleAgentEpisode]:
+    ) -> list[MultiAgentEpisode] | list[SingleAgentEpisode] | dict[ModuleID, dict[str, Any]]:
         """Draws transitions of every module, proportional to `priority ** alpha` in the module.
 
         Args:
@@ -131,7 +133,9 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             gamma: Discount per step of the n-step reward.
             include_infos: Whether the infos come along.
             include_extra_model_outputs: Whether the stored extra model outputs come along.
-            replay_mode: `"independent"`.
+            replay_mode: `"independent"`, or `"synchronized"`: `num_items` steps of the environment,
+                all equally likely, and from each of them on the transitions of all agents that
+                observe at every one of the `n_step` steps. `beta` has no meaning then.
             modules_to_sample: The modules; None for all. A module without steps, or without an
                 episode as long as `n_step`, is left out.
             beta: Exponent of the importance weights, or a schedule of it; None for the buffer's.
@@ -142,7 +146,8 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
 
         Returns:
             By `sample_format` one `MultiAgentRows` of row groups, or one-step episodes, module by
-            module, with `weights` and `n_step` among their extra model outputs.
+            module, with `weights` and `n_step` among their extra model outputs. Synchronized: by
+            module a dict of columns, as RLlib's buffer returns it; its learners do not take it.
 
         Raises:
             TypeError, ValueError: If an argument is wrong, or no module can be sampled.
@@ -154,8 +159,20 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
                 f"lookback={lookback}, expected single transitions: sequences for stateful modules "
                 "are for one agent only"
             )
+        if replay_mode == "synchronized":
+            module_ids = self._modules.known("modules_to_sample", modules_to_sample)
+            return self._sample_together(
+                count,
+                n_step_range(1 if n_step is None else n_step),
+                module_ids,
+                gamma=non_negative("gamma", gamma),
+                include_infos=include_infos,
+                include_extra_model_outputs=include_extra_model_outputs,
+            )
         if replay_mode != "independent":
-            raise ValueError(f"replay_mode: got {replay_mode!r}, expected 'independent'")
+            raise ValueError(
+                f"replay_mode: got {replay_mode!r}, expected 'independent' or 'synchronized'"
+            )
         exponent = beta_at(
             self._replay_options.beta if beta is None else beta,
             lambda: self._lifetimes.steps_added,
@@ -192,6 +209,13 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             self._last_sample[m] = SentSample(batch, record)
             episodes += some
         return episodes
+
+    def _sample_together(
+        self, count: int, n_step: tuple[int, int], module_ids: list[ModuleID], **options: Any
+    ) -> dict[ModuleID, dict[str, Any]]:
+        drawn = draw_together(self._ledger, self._rng, count, n_step, module_ids)
+        self._activity.log_together({m: len(steps) for m, steps in drawn.items()}, count)
+        return read_together(self._modules.clients, drawn, **options)
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
     @serialized
@@ -260,7 +284,8 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
     def get_sampled_timesteps(self, module_id: ModuleID | None = None) -> int:
         """Items asked for so far, or steps sampled of a module."""
-        return self._count(self._lifetimes.steps_sampled, "steps_sampled", module_id)
+        together = self._activity.sampled_together.get(module_id, 0)
+        return together + self._count(self._lifetimes.steps_sampled, "steps_sampled", module_id)
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
     def get_added_timesteps(self, module_id: ModuleID | None = None) -> int:
@@ -326,6 +351,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             "modules": self._modules.get_state(),
             "episodes": self._ledger.state(),
             "counts": self._activity.state(),
+            "rng": self._rng.bit_generator.state,
         }
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
@@ -344,10 +370,12 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             ledger.restore(state["episodes"])
             activity = MultiAgentActivity(self._replay_options.metrics_window)
             activity.restore(state["counts"])
+            rng = np.random.default_rng()
+            rng.bit_generator.state = state["rng"]
             modules = self._modules.restored(state["modules"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"state: cannot be restored, {error!r}") from error
-        self._ledger, self._activity, self._modules = ledger, activity, modules
+        self._ledger, self._activity, self._modules, self._rng = ledger, activity, modules, rng
         self._last_sample = {}
         if ledger.num_steps > self.capacity:
             self.add([])

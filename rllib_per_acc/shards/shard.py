@@ -150,6 +150,10 @@ class ReplayShard:
         batch = self._replay.sample(num_items, **options)
         return batch.columns, batch.handle, self._replay.take_activity()
 
+    def read(self, asked: Sequence[Any], options: dict[str, Any]) -> list[Any]:
+        """See `PrioritizedReplay.read`."""
+        return self._replay.read(*asked, **options)
+
     def clear(self, counters: PartCounters) -> None:
         """Takes everything out, and goes on from these counters."""
         incarnation = self._replay.incarnation + 1

@@ -16,7 +16,7 @@ import ray
 from ray.actor import ActorHandle
 
 from rllib_per_acc.activity import Activity
-from rllib_per_acc.draws import NothingToSampleError
+from rllib_per_acc.draws import NothingToSampleError, Steps
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_options import ReplayOptions, positive_int
@@ -269,6 +269,12 @@ class ShardedReplay:
         """See `PrioritizedReplay.get_priorities`; shard by shard."""
         parts = [reply.result for reply in self._group.ask_all("get_priorities").values()]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    @serialized
+    def read(self, *asked: Any, **options: Any) -> list[tuple[dict[str, Any], Steps]]:
+        """See `PrioritizedReplay.read`; a piece of each shard that has some of them."""
+        replies = self._group.ask_all("read", asked, options)
+        return [piece for reply in replies.values() for piece in reply.result]
 
     @serialized
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:

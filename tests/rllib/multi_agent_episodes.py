@@ -87,6 +87,7 @@ class MultiAgentPlayer:
             for a in self.episode.get_agents_to_act():
                 self.acted[a] = self.steps[a]
                 actions[a] = self.action(number_of(self.number, a), self.steps[a])
+            outputs = {a: {"logp": np.float32(self.steps[a])} for a in actions}
             observations, rewards, terminateds = {}, {}, {}
             for a, agent in self.agents.items():
                 if a in self.done or (over and a not in self.acted):
@@ -98,7 +99,6 @@ class MultiAgentPlayer:
                     if agent.leaves == t + 1 and not over:
                         terminateds[a] = True
                         self.done.add(a)
-            outputs = {a: {"logp": np.float32(self.steps[a])} for a in actions}
             self.episode.add_env_step(
                 observations,
                 actions,
