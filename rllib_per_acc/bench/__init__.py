@@ -9,7 +9,7 @@ from importlib import import_module
 
 from rllib_per_acc.bench.report import Settings, Table
 
-# In the order in which they run when none is named.
+# In the order in which they run; without a choice all but the last, which takes minutes.
 SECTIONS = ("tree", "replay", "buffer", "multi_agent", "training", "ray")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rllib_per_acc import doctor
-from rllib_per_acc.bench import peers, tree, tree_algorithms
+from rllib_per_acc.bench import SECTIONS, peers, tree, tree_algorithms
 
 typer = pytest.importorskip("typer")
 from typer.testing import CliRunner  # noqa: E402
@@ -46,6 +46,15 @@ def test_bench_tree_prints_writes_and_draws(tmp_path: pathlib.Path) -> None:
         assert table["title"] in " ".join(result.output.split())
         assert all(len(row) == len(table["columns"]) for row in table["rows"])
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_section_ray_takes_minutes_and_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr("rllib_per_acc.__main__.run", lambda section, _: ran.append(section) or [])
+    for arguments, expected in (([], SECTIONS[:-1]), (["--ray"], ["ray"])):
+        ran.clear()
+        assert CliRunner().invoke(app, ["bench", *arguments]).exit_code == 0
+        assert ran == list(expected)
 
 
 def test_an_unknown_section_is_refused() -> None:
