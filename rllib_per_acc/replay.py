@@ -14,7 +14,9 @@ import numpy as np
 from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.draws import EMPTY, NothingToSampleError, Steps, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.parts_on_file import LocalPart, Prepared, prepare_parts, save_parts
 from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
+from rllib_per_acc.replay_folder import Folder
 from rllib_per_acc.replay_options import (
     BetaSchedule,
     NStep,
@@ -333,9 +335,29 @@ class PrioritizedReplay(Resumable):
         }
         return description, arrays | masses
 
-    @serialized
     def restore_arrays(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """See `Resumable.restore_arrays`; whole episodes are evicted."""
+        self.become(self.restored(description, arrays))
+
+    @serialized
+    def become(self, restored: PrioritizedReplay) -> None:
+        """Takes over what `restored` returned."""
+        self.__dict__.update(restored.__dict__ | {"_lock": self._lock})
+
+    @serialized
+    def restored(
+        self, description: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> PrioritizedReplay:
+        """What this replay would be after `restore_arrays`.
+
+        Args:
+            description: As from `state_arrays`; where `rng` is None there, the random numbers go on
+                as they are here.
+            arrays: See `restore_arrays`.
+
+        Raises:
+            ValueError: As `restore_arrays`.
+        """
         restored = PrioritizedReplay(self.capacity, **asdict(self.options))
         try:
             check_rows(arrays)
@@ -346,11 +368,25 @@ class PrioritizedReplay(Resumable):
             restored._sampler.restore(description["sampler"], arrays)
             freed = restored._store.restore(description["columns"], arrays)
             restored._sampler.replace(freed, freed[:0], np.zeros(0))
-            restored.rng.bit_generator.state = description["rng"]
+            rng = description["rng"] or self.rng.bit_generator.state
+            restored.rng.bit_generator.state = rng
             restored._reported = Counts.restored(description["lifetimes"])
             dropped = description["stale_priorities_dropped"]
             restored.num_stale_dropped = non_negative_int("stale_priorities_dropped", dropped)
         except NOT_A_STATE as error:
             raise not_a_state(error) from error
         restored.incarnation = self.incarnation + 1
-        self.__dict__.update(restored.__dict__ | {"_lock": self._lock})
+        return restored
+
+    @serialized
+    def save_in(self, folder: Folder) -> dict[str, Any]:
+        """See `ReplayClient.save_in`."""
+        return {"parts": save_parts(folder, [LocalPart(self)]), "steps_sampled": 0}
+
+    def prepare_restore(self, folder: Folder, saved: dict[str, Any]) -> Prepared:
+        """See `ReplayClient.prepare_restore`."""
+
+        def count() -> None:
+            self._reported.steps_sampled += saved["steps_sampled"]
+
+        return prepare_parts(folder, saved["parts"], [LocalPart(self)], count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from rllib_per_acc.columns import Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_options import BetaSchedule, NStep, SequenceShape
 from rllib_per_acc.sampling import checked_priorities
+
+if TYPE_CHECKING:
+    from rllib_per_acc.parts_on_file import Prepared
+    from rllib_per_acc.replay_folder import Folder
 
 
 class RowHandle(NamedTuple):
@@ -99,6 +103,24 @@ class ReplayClient(TakesPriorities, Protocol):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from a state."""
+
+    def save_in(self, folder: Folder) -> dict[str, Any]:
+        """Writes everything needed to go on into folders below `folder`, without copying it.
+
+        Returns:
+            What `prepare_restore` needs beside the folder, in JSON-able form.
+
+        Raises:
+            OSError: If a file cannot be written.
+            TypeError, ValueError: If an object cannot be written as JSON.
+        """
+
+    def prepare_restore(self, folder: Folder, saved: dict[str, Any]) -> Prepared:
+        """Reads what `save_in` of this or another client wrote, to go on from it at `commit()`.
+
+        Raises:
+            FileNotFoundError, ValueError: If something is missing or damaged.
+        """
 
 
 class ReplayBatch:

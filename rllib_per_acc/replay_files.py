@@ -10,32 +10,24 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import re
 import secrets
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from rllib_per_acc._version import __version__
-from rllib_per_acc.columns import STORED_KINDS
-from rllib_per_acc.json_values import checked_dtype, from_json, to_json
-from rllib_per_acc.replay_options import non_negative_int
+from rllib_per_acc.array_files import Into, NumberFile, ObjectFile, Piece
+from rllib_per_acc.json_values import from_json, to_json
 
 FORMAT = "rllib_per_acc replay"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 PIECE_BYTES = 1 << 22
 """The largest piece of a file that is written or read at a time."""
-
-FILE_NAME = re.compile(r"[0-9a-f]{16}-\d+-[\w.-]{1,80}\.(npy|jsonl)")
-"""What the files beside the manifest are called."""
-
-Piece = bytes | memoryview
 
 
 def pieces_of_save(
@@ -113,100 +105,27 @@ def _with_checksum(manifest: bytes, checksum: str) -> bytes:
     return manifest.replace(b'"crc32": ""', f'"crc32": "{checksum}"'.encode(), 1)
 
 
-class _ArrayFile(ABC):
-    """What has been read of the file of one array.
-
-    Raises:
-        KeyError, TypeError, ValueError: If its entry in the manifest is wrong.
-    """
-
-    def __init__(self, name: str, entry: dict[str, Any]) -> None:
-        if not FILE_NAME.fullmatch(entry["file"]):
-            raise ValueError(f"{name}: got file {entry['file']!r}")
-        self.name = name
-        self.size = non_negative_int("bytes", entry["bytes"])
-        self.shape = tuple(non_negative_int("shape", n) for n in entry["shape"])
-        self.expected_checksum = int(entry["crc32"], 16)
-        self.checksum = 0
-        self.seen = 0
-
-    def take(self, piece: Piece) -> None:
-        """Counts the next piece and reads it."""
-        self.checksum = zlib.crc32(piece, self.checksum)
-        self._read(piece)
-        self.seen += len(piece)
-
-    @abstractmethod
-    def _read(self, piece: Piece) -> None:
-        """Reads the piece that comes after `self.seen` bytes."""
-
-    @abstractmethod
-    def array(self) -> np.ndarray:
-        """What was read."""
-
-
-class _NumberFile(_ArrayFile):
-    def __init__(self, name: str, entry: dict[str, Any]) -> None:
-        super().__init__(name, entry)
-        self._dtype = checked_dtype(entry["dtype"])
-        self._offset = non_negative_int("data_offset", entry["data_offset"])
-        nbytes = math.prod(self.shape) * self._dtype.itemsize
-        if self._dtype.kind not in STORED_KINDS or self.size != self._offset + nbytes:
-            raise ValueError(f"{name}: got {self.size} bytes for {self._dtype} {self.shape}")
-        self._array: np.ndarray | None = None
-
-    def array(self) -> np.ndarray:
-        if self._array is None:
-            self._array = np.empty(self.shape, self._dtype)
-        return self._array
-
-    def _read(self, piece: Piece) -> None:
-        data = self.array().reshape(-1).view(np.uint8)
-        start = self.seen - self._offset
-        new = np.frombuffer(piece, np.uint8)[max(-start, 0) :]  # without the header
-        data[max(start, 0) :][: len(new)] = new
-
-
-class _ObjectFile(_ArrayFile):
-    def __init__(self, name: str, entry: dict[str, Any]) -> None:
-        super().__init__(name, entry)
-        num_items = math.prod(self.shape)
-        if self.size < 2 * num_items:
-            raise ValueError(f"{name}: got {self.size} bytes for {num_items} lines")
-        self._items = np.empty(num_items, object)
-        self._num_items = 0
-        self._rest = b""
-
-    def array(self) -> np.ndarray:
-        if self._rest or self._num_items != len(self._items):
-            raise ValueError(f"{self._num_items} lines, expected {len(self._items)}")
-        return self._items.reshape(self.shape)
-
-    def _read(self, piece: Piece) -> None:
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        if self._num_items + len(lines) > len(self._items):
-            raise ValueError(f"more than {len(self._items)} lines")
-        for line in lines:
-            self._items[self._num_items] = from_json(line)
-            self._num_items += 1
-
-
 class SaveReader:
     """Reads the files of a save, piece by piece, wherever they are.
 
     Args:
         manifest: The content of the manifest.
         where: Of the files, for error messages.
+        into: By name the arrays to read, and where they go (None: all of one into a new array).
+            By default all.
 
     Attributes:
         description: As it was written.
-        files: The names of the other files, and their sizes in bytes.
+        kinds: By name the dtype of each saved array, as text, and its shape.
+        files: The names of the files to read, and their sizes in bytes.
 
     Raises:
         ValueError: If it is no manifest, or a damaged one, or of a newer version.
     """
 
-    def __init__(self, manifest: bytes, where: str) -> None:
+    def __init__(
+        self, manifest: bytes, where: str, into: Mapping[str, Into | None] | None = None
+    ) -> None:
         self._where = where
         try:
             content = json.loads(manifest)
@@ -224,11 +143,15 @@ class SaveReader:
             raise self._error(MANIFEST, f"crc32 {zlib.crc32(blank):08x}", f"{given} (damaged)")
         try:
             self.description: dict[str, Any] = from_json(json.dumps(content["description"]))
+            entries: dict[str, Any] = content["files"]
+            self.kinds = {n: (str(e["dtype"]), tuple(e["shape"])) for n, e in entries.items()}
+            into = dict.fromkeys(entries) if into is None else into
             self._parts = {
-                entry["file"]: (_ObjectFile if entry["dtype"] == "object" else _NumberFile)(
-                    name, entry
+                entry["file"]: (ObjectFile if entry["dtype"] == "object" else NumberFile)(
+                    name, entry, into[name]
                 )
-                for name, entry in content["files"].items()
+                for name, entry in entries.items()
+                if name in into
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._error(MANIFEST, repr(error), "descriptions of files") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +9,6 @@ from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.draws import FittingRows, Steps
-from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.replay_options import SequenceShape
@@ -165,22 +162,3 @@ class ReplayPart(PrioritizedReplay):
         )
         self._sampler.num_lifted += counters.num_lifted
         self.num_stale_dropped += counters.num_stale_dropped
-
-    def get_episodes(self, start: int, stop: int) -> tuple[list[EpisodeChunk], list[Floats]]:
-        """Copies of the stored episodes number `start` to `stop`, oldest first, and their masses.
-
-        Returns:
-            The episodes, and for each of them the masses of its steps, float64.
-        """
-        chunks = self.get_chunks(start, stop)
-        episodes = islice(self._store.episodes, start, stop)
-        return chunks, [self.tree[episode.row_array()[:-1]] for episode in episodes]
-
-    def take_in(self, chunks: Sequence[EpisodeChunk], masses: Sequence[Floats]) -> None:
-        """Stores episodes with the masses they had elsewhere, evicting the oldest if need be."""
-        added = self._store.add(chunks)
-        given = np.concatenate(masses)
-        self._sampler.reserve(self._store.pool.num_used)
-        self._sampler.replace_masses(
-            added.freed, added.rows, given if added.kept is None else given[added.kept]
-        )

@@ -6,12 +6,15 @@ import copy
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rllib_per_acc.replay_folder import SavedFolder, write_folder
+from rllib_per_acc.array_files import Piece
+from rllib_per_acc.replay_files import pieces_of_save
+from rllib_per_acc.replay_folder import FolderWriter, LocalFolder, SavedFolder
 from rllib_per_acc.replay_options import PriorityOptions
 from rllib_per_acc.threads import serialized
 
@@ -112,8 +115,15 @@ class Resumable(ABC):
         Raises:
             FileExistsError: If the folder holds something else.
             OSError: If a file cannot be written.
-            TypeError: If an object cannot be written as JSON; the message names its column.
+            TypeError, ValueError: If an object cannot be written as JSON; the message names its
+                column.
         """
+        with FolderWriter(LocalFolder(path)) as writer:
+            for file, piece in self.pieces_of_save():
+                writer.write(file, piece)
+
+    def pieces_of_save(self) -> Iterator[tuple[str, Piece]]:
+        """The files of a save, piece by piece; see `replay_files.pieces_of_save`."""
         description, arrays = self.state_arrays()
         given = {
             "holds": self.holds,
@@ -121,7 +131,7 @@ class Resumable(ABC):
             "options": asdict(self.options),
             "state": description,
         }
-        write_folder(path, given, arrays)
+        return pieces_of_save(given, arrays)
 
     @classmethod
     def load(
@@ -143,7 +153,7 @@ class Resumable(ABC):
             ValueError: If a file is missing, damaged, foreign or of a newer version, or the save is
                 of another kind of replay; the message names it.
         """
-        saved = SavedFolder(path)
+        saved = SavedFolder(LocalFolder(path))
         try:
             written, state = dict(saved.description["options"]), saved.description["state"]
             capacity = saved.description["capacity"] if capacity is None else capacity

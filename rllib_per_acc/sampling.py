@@ -166,13 +166,7 @@ class PrioritySampler:
 
     def replace(self, freed: Rows, rows: Rows, priorities: Floats) -> None:
         """Takes out `freed` rows and gives `rows` their first priorities, in one update."""
-        self._replace(freed, rows, self.masses_of(priorities)[0], priorities)
-
-    def replace_masses(self, freed: Rows, rows: Rows, masses: Floats) -> None:
-        """As `replace`, with masses that were those of rows elsewhere."""
-        self._replace(freed, rows, masses, _priorities_of(masses, self.alpha, self.min_priority))
-
-    def _replace(self, freed: Rows, rows: Rows, masses: Floats, priorities: Floats) -> None:
+        masses, _ = self.masses_of(priorities)
         both = np.concatenate([freed, rows])
         self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
         if self._negated is not None:

@@ -9,6 +9,8 @@ from rllib_per_acc.columns import Rows, array_of
 
 _PER_EPISODE = ("episode_ids", "episode_t_started", "episode_flags", "episode_num_rows")
 _NOT_PER_ROW = {*_PER_EPISODE, "episode_rows", "free_rows"}
+BOOKKEEPING = frozenset({*_NOT_PER_ROW, "generation"})
+"""The arrays of a saved replay that `check_rows` checks."""
 
 
 def check_rows(arrays: dict[str, np.ndarray]) -> None:

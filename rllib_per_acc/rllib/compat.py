@@ -71,8 +71,9 @@ def warn_if_not_enabled(*, algorithm: Any, **_: Any) -> None:
         logger.warning(
             "%s was given the settings of a config made by rllib_per_acc.enable(), but it is not "
             "the algorithm of that config. The replay buffer works; lost are the resources of its "
-            "shards in the trial's placement group and the learner connector that hands over "
-            "whole columns. Use tune.Tuner(config.algo_class, param_space=config).",
+            "shards in the trial's placement group, the learner connector that hands over whole "
+            "columns, and the buffer in checkpoints (store_buffer_in_checkpoints). "
+            "Use tune.Tuner(config.algo_class, param_space=config).",
             type(algorithm).__name__,
         )
 

@@ -14,9 +14,11 @@ from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
+from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_options import SequenceShape
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
+from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
@@ -27,7 +29,10 @@ from rllib_per_acc.threads import serialized
 
 
 class AccPrioritizedEpisodeReplayBuffer(
-    EpisodeBufferBase, PrioritizedEpisodeReplayBuffer, metaclass=EpisodeBufferMeta
+    EpisodeBufferBase,
+    CheckpointedBuffer,
+    PrioritizedEpisodeReplayBuffer,
+    metaclass=EpisodeBufferMeta,
 ):
     """RLlib's `PrioritizedEpisodeReplayBuffer`, fast, and in a Ray actor of its own.
 
@@ -265,4 +270,12 @@ class AccPrioritizedEpisodeReplayBuffer(
             raise ValueError("state: got something else than what get_state returns")
         self._client.set_state(state["replay"])
         self._observation_space, self._action_space = state["spaces"]
+        self._last_sample = None
+
+    @override(CheckpointedBuffer)
+    def _replays(self) -> dict[str, ReplayClient]:
+        return {"replay": self._client}
+
+    @override(CheckpointedBuffer)
+    def _restored(self, more: dict[str, Any]) -> None:
         self._last_sample = None

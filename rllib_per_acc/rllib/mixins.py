@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.connectors.common import AddObservationsFromEpisodesToBatch
+from ray.rllib.utils import force_list
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.replay_buffers.multi_agent_episode_buffer import MultiAgentEpisodeReplayBuffer
 from ray.rllib.utils.serialization import deserialize_type
@@ -15,6 +17,11 @@ from ray.tune import PlacementGroupFactory
 
 from rllib_per_acc.rllib.buffer_base import EpisodeBufferBase
 from rllib_per_acc.rllib.buffer_config import check_buffer_config, shard_bundles
+from rllib_per_acc.rllib.checkpoint import (
+    COMPONENT_REPLAY_BUFFER,
+    CheckpointedBuffer,
+    holds_buffer,
+)
 from rllib_per_acc.rllib.compat import (
     ClassReference,
     EpisodeBufferMeta,
@@ -163,6 +170,57 @@ class AccAlgorithmMixin(Algorithm):
         head: list[dict[str, float]] = [{}] if request.head_bundle_is_empty else []
         bundles = [*head, *request.bundles, *shards]
         return PlacementGroupFactory(bundles, strategy=request.strategy)
+
+    # The buffer in checkpoints. It is the first component: it takes the most room, and nothing else
+    # has been written over yet when there is none.
+
+    @override(Algorithm)
+    def get_checkpointable_components(self) -> list[tuple[str, Any]]:
+        """RLlib's, and the buffer before them if `store_buffer_in_checkpoints` says so."""
+        components = super().get_checkpointable_components()
+        if self._stores_buffer:
+            return [(COMPONENT_REPLAY_BUFFER, self.local_replay_buffer), *components]
+        return components
+
+    @property
+    def _stores_buffer(self) -> bool:
+        asked = getattr(self.config, "store_buffer_in_checkpoints", False)
+        return bool(asked) and isinstance(self.local_replay_buffer, CheckpointedBuffer)
+
+    @override(Algorithm)
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """RLlib's state, which never holds the buffer: only `save_to_path` writes that."""
+        state = super().get_state(components, not_components=not_components, **kwargs)
+        if components is not None and COMPONENT_REPLAY_BUFFER in force_list(components):
+            state[COMPONENT_REPLAY_BUFFER] = {}  # `save_to_path` asks; the buffer writes itself
+        return state
+
+    @override(Algorithm)
+    def restore_from_path(self, path: Any, *args: Any, **kwargs: Any) -> None:
+        """RLlib's; says in the log when the buffer is not there, or is there and left out."""
+        super().restore_from_path(path, *args, **kwargs)
+        if kwargs.get("component") is not None or kwargs.get("inference_only"):
+            return
+        held = holds_buffer(path, kwargs.get("filesystem"))
+        if self._stores_buffer and not held:
+            logger.warning(
+                "The checkpoint at %s holds no replay buffer, although "
+                "store_buffer_in_checkpoints=True: the buffer stays as it is, with %d steps",
+                path,
+                self.local_replay_buffer.get_num_timesteps(),
+            )
+        elif held and not self._stores_buffer:
+            logger.warning(
+                "The checkpoint at %s holds a replay buffer, which is not restored, since "
+                "store_buffer_in_checkpoints=False",
+                path,
+            )
 
 
 def _after(cls: type, mixin: type) -> type:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import ray
@@ -30,6 +30,9 @@ MAX_WRITES_IN_FLIGHT = 4
 
 CALL_TIMEOUT_S = 120.0
 """How long to wait for a reply of a shard that is not known to be dead."""
+
+_ITEMS_AHEAD = 4
+"""How many results of a stream may wait for the client."""
 
 _GONE = (RayActorError, ObjectLostError, NodeDiedError, ActorUnschedulableError)
 
@@ -102,6 +105,11 @@ class ShardConnection:
     def __str__(self) -> str:
         at = f" (pid {self.where['pid']}, node {self.where['node'][:8]})" if self.where else ""
         return f"rllib_per_acc replay shard {self.index}{at}"
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the shard runs on this node."""
+        return bool(self.where["node"] == ray.get_runtime_context().get_node_id())
 
     @property
     def num_in_flight(self) -> int:
@@ -214,6 +222,36 @@ class ShardConnection:
     def is_answered(self, call: Call) -> bool:
         """Whether `answer` would not have to wait; does not wait."""
         return bool(ray.wait([call.reference], timeout=0, fetch_local=False)[0])
+
+    def stream(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """The results of a method that yields, only a few of them ahead of the caller.
+
+        Raises:
+            ShardLostError: If the shard is gone.
+            TimeoutError: If it yields nothing for too long.
+            Exception: What the method, or a call sent before, raised in the shard.
+        """
+        self.settle()
+        self._number += 1
+        number = self._number
+        replies = self.actor.stream.options(
+            num_returns="streaming", _generator_backpressure_num_objects=_ITEMS_AHEAD
+        ).remote(method, *arguments)
+        while True:
+            try:
+                if not ray.wait([replies], timeout=CALL_TIMEOUT_S)[0]:
+                    raise TimeoutError(
+                        f"{self} has not gone on with {method!r} within {CALL_TIMEOUT_S:g} s"
+                    )
+                reply = ray.get(next(replies))
+            except StopIteration:
+                return
+            except _GONE as error:
+                raise self._lose([], error) from error
+            if reply.boot != self._boot:
+                raise self._lose([], None)
+            self._answered, self.status, self.times = number, reply.status, reply.times
+            yield reply.result
 
     def _wait(self, calls: list[Call]) -> Reply:
         try:

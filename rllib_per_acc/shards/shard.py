@@ -6,7 +6,7 @@ import copy
 import os
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ray
@@ -14,19 +14,16 @@ from ray.exceptions import RayTaskError
 
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.parts_on_file import LocalPart
 from rllib_per_acc.replay_batch import RowHandle
-from rllib_per_acc.replay_part import (
-    PartCounters,
-    PartStatus,
-    ReplayPart,
-)
+from rllib_per_acc.replay_part import PartStatus, ReplayPart
 
 
 class Operation(NamedTuple):
     """What a client wants a shard to do.
 
     Attributes:
-        method: Of `ReplayShard`, or else of `ReplayPart`.
+        method: Of `ReplayShard`, `ReplayPart` or `LocalPart`.
         arguments: Of the method.
         size: How many steps it adds, or how many priorities it updates.
     """
@@ -75,6 +72,7 @@ class ReplayShard:
     def _start_empty(self) -> None:
         capacity, options = self._arguments
         self._replay = ReplayPart(capacity, **options)
+        self._part = LocalPart(self._replay)
         self._boot = self._replay.incarnation = time.time_ns()
 
     @ray.method(max_task_retries=-1)
@@ -123,13 +121,21 @@ class ReplayShard:
             return None, _told(f"{type(self).__name__}.{operation.method}", error)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Calls one of the methods below, or else of `ReplayPart`."""
+        """Calls one of the methods below, or else of `ReplayPart` or `LocalPart`."""
         started = time.perf_counter()
-        target = self if hasattr(self, method) else self._replay
-        result = getattr(target, method)(*arguments)
+        result = self._method(method)(*arguments)
         count, seconds = self._times.get(method, (0, 0.0))
         self._times[method] = count + 1, seconds + time.perf_counter() - started
         return result
+
+    def stream(self, method: str, *arguments: Any) -> Iterator[Reply]:
+        """As `call`, of a method that yields. Nothing else is done before it ends."""
+        for result in self._method(method)(*arguments):
+            yield self._reply(result)
+
+    def _method(self, name: str) -> Any:
+        targets = (self, self._replay, self._part)
+        return getattr(next((t for t in targets if hasattr(t, name)), self), name)
 
     def _reply(
         self, result: Any, error: RayTaskError | None = None, refused: RayTaskError | None = None
@@ -153,14 +159,6 @@ class ReplayShard:
     def read(self, asked: Sequence[Any], options: dict[str, Any]) -> list[Any]:
         """See `PrioritizedReplay.read`."""
         return self._replay.read(*asked, **options)
-
-    def clear(self, counters: PartCounters) -> None:
-        """Takes everything out, and goes on from these counters."""
-        incarnation = self._replay.incarnation + 1
-        capacity, options = self._arguments
-        self._replay = ReplayPart(capacity, **options)
-        self._replay.incarnation = incarnation
-        self._replay.carry_on(counters)
 
 
 def _told(function: str, error: Exception) -> RayTaskError:

@@ -10,7 +10,7 @@ import numpy as np
 from ray.actor import ActorHandle
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.sampling import Floats, checked_weight
+from rllib_per_acc.sampling import checked_weight
 from rllib_per_acc.shards.connection import ShardConnection, ShardLostError
 from rllib_per_acc.shards.episode_routes import EpisodeRoutes
 from rllib_per_acc.shards.placement import PLACEMENT_TIMEOUT_S
@@ -120,7 +120,7 @@ class ShardGroup:
         """
         up = self.outlive(self._make_room)
         if len(self) == 1:
-            self._send("add", 0, chunks, weight, evict)
+            self._send(0, chunks, weight, evict)
             return
         lengths = [len(chunk) for chunk in chunks]
         weights: list[Any] = []
@@ -130,13 +130,7 @@ class ShardGroup:
         for i in up if evict else dealt:  # any shard may have what is to be evicted
             positions = dealt.get(i, [])
             own = np.concatenate([[], *(weights[p] for p in positions)]) if weights else None
-            self._send("add", i, [chunks[p] for p in positions], own, evict)
-
-    def take_in(self, chunks: Sequence[EpisodeChunk], masses: Sequence[Floats]) -> None:
-        """As `add`, with masses for each chunk; see `ReplayPart.take_in`."""
-        up = self.outlive(self._make_room)
-        for i, positions in self._deal(chunks, up).items():
-            self._send("take_in", i, [chunks[p] for p in positions], [masses[p] for p in positions])
+            self._send(i, [chunks[p] for p in positions], own, evict)
 
     def settle(self) -> None:
         """Waits for everything sent.
@@ -163,6 +157,8 @@ class ShardGroup:
             dealt.setdefault(self.routes.route(chunk, up), []).append(position)
         return dealt
 
-    def _send(self, method: str, shard: int, chunks: Sequence[EpisodeChunk], *more: Any) -> None:
+    def _send(
+        self, shard: int, chunks: Sequence[EpisodeChunk], weight: Any, evict: Sequence[str]
+    ) -> None:
         size = sum(len(chunk) for chunk in chunks)
-        self.connections[shard].send(method, chunks, *more, size=size)
+        self.connections[shard].send("add", chunks, weight, evict, size=size)

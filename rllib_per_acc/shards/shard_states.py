@@ -1,83 +1,88 @@
-"""The states of all shards together, and how they go to another number of shards."""
+"""The states of all shards together, in memory and on file, and how they go to other shards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Sequence
 from typing import Any
 
-from rllib_per_acc.activity import Counts
-from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.replay_part import PartCounters, ReplayPart
-from rllib_per_acc.sampling import Floats
+from rllib_per_acc.replay_folder import Folder, FolderWriter, SavedFolder
+from rllib_per_acc.saved_parts import Portion, dealt_out
+from rllib_per_acc.shards.connection import ShardConnection
 from rllib_per_acc.shards.shard_group import ShardGroup
 
-_EPISODES_AT_ONCE = 64
+
+class ShardOnFile:
+    """A shard whose rows are saved and restored; see `PartOnFile`.
+
+    A shard of this node works on local files itself. Otherwise the files go through this process,
+    a few small pieces at a time.
+    """
+
+    def __init__(self, connection: ShardConnection, capacity: int | None) -> None:
+        self._connection = connection
+        self.capacity = capacity
+
+    def save(self, folder: Folder) -> None:  # noqa: D102
+        if folder.is_local and self._connection.is_near:
+            for _ in self._connection.stream("saving", folder):
+                pass
+            return
+        with FolderWriter(folder) as writer:
+            for file, piece in self._connection.stream("pieces"):
+                writer.write(file, piece)
+
+    def prepare(self, saves: Sequence[SavedFolder], portion: Portion | None) -> None:  # noqa: D102
+        connection = self._connection
+        if connection.is_near and all(saved.folder.is_local for saved in saves):
+            for _ in connection.stream("preparing", saves, portion):
+                pass
+            return
+        manifests = [(saved.manifest, saved.folder.path) for saved in saves]
+        files = connection.answer(connection.ask("begin", manifests, portion)).result
+        for number, saved in enumerate(saves):
+            for file in files[number]:
+                for piece in saved.pieces(file):
+                    connection.make_room()
+                    connection.send("take", number, file, piece, size=0)
+        connection.answer(connection.ask("finish"))
+
+    def commit(self) -> None:  # noqa: D102
+        self._connection.answer(self._connection.ask("commit"))
+
+    def discard(self) -> None:  # noqa: D102
+        self._connection.answer(self._connection.ask("discard"))
 
 
-def restore_shards(group: ShardGroup, options: dict[str, Any], states: list[Any]) -> None:
+def restore_shards(group: ShardGroup, capacities: Sequence[int | None], states: list[Any]) -> None:
     """Puts states, each as of `PrioritizedReplay.get_state`, into the shards of a group.
 
     As many states as shards go one to one: the same masses, in trees of the same bits. Otherwise
-    episodes are dealt out anew, with their masses.
+    episodes are dealt out anew; see `saved_parts.deal`.
 
     Args:
         group: The shards, all of them up.
-        options: `ReplayOptions` of the shards by name.
+        capacities: How many steps each of them keeps; None for no limit.
         states: Of all shards of a replay.
 
     Raises:
         ValueError: If one is not such a state. Shards may have been restored by then.
     """
-    if len(states) == len(group):
-        pairs = list(zip(group.connections, states, strict=True))
-        calls = [connection.ask("set_state", state) for connection, state in pairs]
-        for connection, call in zip(group.connections, calls, strict=True):
-            connection.answer(call)
-    else:
-        deal_out(group, [_part_of(state, options) for state in states])
+    if len(states) != len(group):
+        try:
+            given = [(state["description"], state["arrays"]) for state in states]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"state: cannot be restored, {error!r}") from error
+        dealt = dealt_out(given, capacities)
+        states = [{"description": description, "arrays": arrays} for description, arrays in dealt]
+    pairs = list(zip(group.connections, states, strict=True))
+    calls = [connection.ask("set_state", state) for connection, state in pairs]
+    for connection, call in zip(group.connections, calls, strict=True):
+        connection.answer(call)
+
+
+def find_episodes(group: ShardGroup) -> None:
+    """Learns anew which episode is in which shard."""
     episodes = {
         id_: shard for shard, reply in group.ask_all("episode_ids").items() for id_ in reply.result
     }
-    steps = [c.status.steps if c.status else 0 for c in group.connections]
-    group.routes.restart(episodes, steps)
-
-
-def deal_out(group: ShardGroup, parts: Sequence[ReplayPart]) -> None:
-    """Empties the shards of a group and deals the episodes of other parts out to them."""
-    total = PartCounters(
-        sum((part.counters().lifetimes for part in parts), Counts()),
-        max(part.counters().max_priority for part in parts),
-        sum(part.counters().num_lifted for part in parts),
-        sum(part.counters().num_stale_dropped for part in parts),
-    )
-    for connection in group.connections:
-        connection.answer(connection.ask("clear", total))
-        total = PartCounters(Counts(), total.max_priority, 0, 0)  # count things once
-    group.routes.restart({}, [0] * len(group))
-    for chunks, masses in _in_turn(parts):
-        group.take_in(chunks, masses)
-    group.settle()
-
-
-def _part_of(state: Any, options: dict[str, Any]) -> ReplayPart:
-    """A part in this process that nothing is evicted from."""
-    part = ReplayPart(None, **options | {"device": "cpu"})
-    part.set_state(state)
-    return part
-
-
-def _in_turn(
-    parts: Sequence[ReplayPart],
-) -> Iterator[tuple[list[EpisodeChunk], list[Floats]]]:
-    """All episodes in small blocks; what was old in its part comes before what was new in its."""
-    numbers = [part.status().episodes for part in parts]
-    num_blocks = -(-max(numbers) // _EPISODES_AT_ONCE)
-    for block in range(num_blocks):
-        episodes: list[tuple[float, EpisodeChunk, Floats]] = []
-        for part, n in zip(parts, numbers, strict=True):
-            start, stop = block * n // num_blocks, (block + 1) * n // num_blocks
-            ages = ((i + 1) / n for i in range(start, stop))
-            episodes += zip(ages, *part.get_episodes(start, stop), strict=True)
-        episodes.sort(key=itemgetter(0))
-        yield [chunk for _, chunk, _ in episodes], [masses for _, _, masses in episodes]
+    group.routes.restart(episodes, [c.status.steps if c.status else 0 for c in group.connections])

@@ -18,7 +18,9 @@ from ray.actor import ActorHandle
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.draws import NothingToSampleError, Steps
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.parts_on_file import Prepared, prepare_parts, save_parts
 from rllib_per_acc.replay_batch import ReplayBatch
+from rllib_per_acc.replay_folder import Folder
 from rllib_per_acc.replay_options import ReplayOptions, positive_int
 from rllib_per_acc.replay_union import UnionHandle
 from rllib_per_acc.sampling import Floats
@@ -36,7 +38,7 @@ from rllib_per_acc.shards.shard import ReplayShard
 from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, summed
-from rllib_per_acc.shards.shard_states import restore_shards
+from rllib_per_acc.shards.shard_states import ShardOnFile, find_episodes, restore_shards
 from rllib_per_acc.shards.writer import ShardWriter
 from rllib_per_acc.threads import serialized
 
@@ -326,13 +328,55 @@ class ShardedReplay:
                 f"state: got a {type(state).__name__}, expected what get_state returns"
             )
         states = state.get("shards", [state])
+        self._check_all_up()
+        restore_shards(self._group, self._capacities, states)
+        self._goes_on_from(state.get("draws"), state.get("steps_sampled", 0))
+
+    @serialized
+    def save_in(self, folder: Folder) -> dict[str, Any]:
+        """See `ReplayClient.save_in`. Batches drawn ahead are given up, as by `get_state`.
+
+        A shard that is lost meanwhile and started again is saved as it is then: empty.
+        """
+        self._draws.clear()
+        self._group.wait_for_all()
+        parts = self._group.outlive(lambda up: save_parts(folder, self._on_file(up)))
+        return {
+            "parts": parts,
+            "draws": self._draws.state(),
+            "steps_sampled": self._steps_sampled,
+        }
+
+    @serialized
+    def prepare_restore(self, folder: Folder, saved: dict[str, Any]) -> Prepared:
+        """See `ReplayClient.prepare_restore`.
+
+        Raises:
+            FileNotFoundError, ValueError: If something is missing or damaged.
+            ShardLostError: If a shard is not up, or is lost meanwhile.
+        """
+        self._check_all_up()
+        parts = self._on_file(range(len(self._group)))
+        then = partial(self._goes_on_from, saved.get("draws"), saved["steps_sampled"])
+        return prepare_parts(folder, saved["parts"], parts, then)
+
+    def _on_file(self, shards: Iterable[int]) -> list[ShardOnFile]:
+        connections = self._group.connections
+        return [ShardOnFile(connections[i], self._capacities[i]) for i in shards]
+
+    def _check_all_up(self) -> None:
         self._draws.clear()
         if len(up := self._group.wait_for_all()) < len(self._group):
             raise ShardLostError(f"of {len(self._group)} replay shards only {up} are up")
-        restore_shards(self._group, asdict(self.options), states)
-        if len(states) > 1:
-            self._draws.restore(state["draws"])
-            self._steps_sampled = state["steps_sampled"]
+
+    def _goes_on_from(self, draws: dict[str, Any] | None, steps_sampled: int) -> None:
+        """Forgets what was known of the shards before they were restored."""
+        find_episodes(self._group)
+        if draws is not None:
+            self._draws.restore(draws)
+        self._steps_sampled = steps_sampled
+        self._max_priority = 1.0
+        self._last_added = None
 
 
 def _end(actors: list[ActorHandle]) -> None:

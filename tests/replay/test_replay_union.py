@@ -220,19 +220,3 @@ def test_join_keeps_nesting_types_and_order():
     assert joined["observations"][1].tolist() == [[v, -v] for v in order]
     assert joined["infos"].tolist() == [{"v": v} for v in order]
     assert [p.tolist() for p in positions] == [[4, 0, 1], [5, 2], [3]]
-
-
-def test_a_part_takes_in_what_another_had():
-    parts = make_parts()
-    whole = ReplayPart(1000, alpha=1.0, max_priority="buffer")
-    for part in parts:
-        chunks, masses = part.get_episodes(0, part.status().episodes)
-        if chunks:
-            whole.take_in(chunks, masses)
-    held, given = whole.get_priorities(), [part.get_priorities() for part in parts]
-    for name in ("episode_id", "t", "mass"):
-        assert held[name].tolist() == np.concatenate([g[name] for g in given]).tolist()
-    assert whole.max_priority == held["mass"].max()
-    small = ReplayPart(10, alpha=1.0)
-    small.take_in(*parts[1].get_episodes(0, 6))
-    assert small.get_priorities()["mass"].tolist() == given[1]["mass"][-9:].tolist()
