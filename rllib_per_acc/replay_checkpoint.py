@@ -17,6 +17,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from rllib_per_acc.parts_on_file import Prepared
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_files import MANIFEST, pieces_of_save
@@ -27,7 +29,10 @@ _REPLAY = re.compile(r"\d+-[\w.-]{0,80}", re.ASCII)
 
 
 def save_replays(
-    folder: Folder, replays: Mapping[str, ReplayClient], more: dict[str, Any] | None = None
+    folder: Folder,
+    replays: Mapping[str, ReplayClient],
+    more: dict[str, Any] | None = None,
+    arrays: dict[str, np.ndarray] | None = None,
 ) -> None:
     """Writes replays into a folder; an earlier save there counts until the end, and is removed.
 
@@ -35,6 +40,7 @@ def save_replays(
         folder: A new one, an empty one, or one with such a save.
         replays: By name.
         more: What else is to be kept, JSON-able; see `json_values.to_json`.
+        arrays: Likewise, of numbers or of such objects.
 
     Raises:
         FileExistsError: If the folder holds something else.
@@ -50,7 +56,7 @@ def save_replays(
                 parts = replay.save_in(folder.below(save).below(below))
                 saved[name] = parts | {"folder": below}
             description = {"save": save, "replays": saved, "more": more or {}}
-            for file, piece in pieces_of_save(description, {}):
+            for file, piece in pieces_of_save(description, arrays or {}):
                 writer.write(file, piece)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -68,14 +74,16 @@ class SavedReplays:
     Attributes:
         names: Of the replays.
         more: What else was kept.
+        arrays: Likewise.
 
     Raises:
         FileNotFoundError: If there is no such save in the folder.
-        ValueError: If its manifest is damaged, foreign or newer.
+        ValueError: If one of these files is damaged, foreign or newer.
     """
 
     def __init__(self, folder: Folder) -> None:
-        description = SavedFolder(folder).description
+        saved_folder = SavedFolder(folder)
+        description = saved_folder.description
         try:
             if not _SAVE.fullmatch(description["save"]):
                 raise ValueError(f"save: got {description['save']!r:.80}")
@@ -89,18 +97,25 @@ class SavedReplays:
             where = os.path.join(folder.path, MANIFEST)
             raise ValueError(f"{where}: got {error!r}, expected the save of replays") from error
         self.names = list(self._replays)
+        self.arrays = saved_folder.read()
 
     def restore(self, replays: Mapping[str, ReplayClient]) -> None:
         """Lets replays go on from the save: all of them, or on an error none.
 
         Args:
-            replays: By name; each of `names` or some of them. Each may have another capacity and
+            replays: By name, as many as there are `names`. Each may have another capacity and
                 another number of shards than the one that was saved.
 
         Raises:
             FileNotFoundError: If a file is missing.
-            ValueError: If one is damaged, or is not the save of a replay.
+            ValueError: If one is damaged, or is not the save of a replay, or if there are other
+                replays than that.
         """
+        if set(replays) != set(self.names):
+            raise ValueError(
+                f"{self._folder.path}: got a buffer with the replays {self.names}, "
+                f"expected {list(replays)}"
+            )
         prepared: list[Prepared] = []
         try:
             for name, replay in replays.items():

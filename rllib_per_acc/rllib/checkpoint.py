@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays, save_replays
 from rllib_per_acc.rllib.arrow_folder import folder_at
@@ -20,33 +22,23 @@ class CheckpointedBuffer:
     """What RLlib's `Checkpointable` asks of a component, for a buffer over one or more replays.
 
     Other threads' calls wait until a buffer is saved or restored.
-
-    A buffer whose replays come with the modules says in `_replays_to_restore` which it makes.
     """
 
     @abstractmethod
     def _replays(self) -> Mapping[str, ReplayClient]:
         """The replays that the buffer has now, by name."""
 
-    def _replays_to_restore(self, saved: SavedReplays) -> Mapping[str, ReplayClient]:
-        """The replays that are to go on from the save, by their names there.
+    def _more_to_save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What belongs to the buffer and to none of its replays: JSON-able values, and arrays."""
+        return {}, {}
+
+    @abstractmethod
+    def _restore(self, saved: SavedReplays) -> None:
+        """Lets all replays go on from the save, and takes over what else is in it.
 
         Raises:
-            ValueError: If the save has others than this buffer can have.
+            FileNotFoundError, ValueError: As `restore_from_path`; nothing is changed.
         """
-        replays = self._replays()
-        if set(saved.names) != set(replays):
-            raise ValueError(
-                f"path: got a buffer with the replays {saved.names}, expected {list(replays)}"
-            )
-        return replays
-
-    def _more_to_save(self) -> dict[str, Any]:
-        """What belongs to the buffer and to none of its replays, JSON-able."""
-        return {}
-
-    def _restored(self, more: dict[str, Any]) -> None:
-        """Called when the replays have been restored, with what `_more_to_save` returned then."""
 
     @serialized
     def save_to_path(
@@ -75,7 +67,7 @@ class CheckpointedBuffer:
             FileExistsError, OSError, TypeError, ValueError: As `save_replays`; an earlier save in
                 the folder is as it was.
         """
-        save_replays(folder_at(path, filesystem), self._replays(), self._more_to_save())
+        save_replays(folder_at(path, filesystem), self._replays(), *self._more_to_save())
         return os.fspath(path)
 
     @serialized
@@ -107,9 +99,7 @@ class CheckpointedBuffer:
         """
         if inference_only:
             return
-        saved = SavedReplays(folder_at(path, filesystem))
-        saved.restore(self._replays_to_restore(saved))
-        self._restored(saved.more)
+        self._restore(SavedReplays(folder_at(path, filesystem)))
 
 
 def holds_buffer(path: str | os.PathLike[str], filesystem: Any = None) -> bool:

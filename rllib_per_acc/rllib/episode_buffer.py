@@ -15,6 +15,7 @@ from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
 from rllib_per_acc.replay_batch import ReplayClient
+from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import SequenceShape
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
@@ -277,5 +278,6 @@ class AccPrioritizedEpisodeReplayBuffer(
         return {"replay": self._client}
 
     @override(CheckpointedBuffer)
-    def _restored(self, more: dict[str, Any]) -> None:
+    def _restore(self, saved: SavedReplays) -> None:
+        saved.restore(self._replays())
         self._last_sample = None

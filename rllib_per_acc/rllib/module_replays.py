@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -135,9 +135,19 @@ class ModuleReplays:
 
     def restored(self, state: dict[str, Any]) -> ModuleReplays:
         """New replays that go on from such a state."""
-        restored = ModuleReplays(self._start)
-        for module_id, replay_state in state["replays"].items():
-            restored.clients[module_id] = self._start(module_id)
-            restored.clients[module_id].set_state(replay_state)
+        restored = self.started(state["replays"])
+        for module_id, client in restored.clients.items():
+            client.set_state(state["replays"][module_id])
         restored.spaces = dict(state["spaces"])
         return restored
+
+    def started(self, module_ids: Iterable[ModuleID]) -> ModuleReplays:
+        """New, empty replays of these modules, with the spaces known here."""
+        started = ModuleReplays(self._start)
+        started.clients = {module_id: self._start(module_id) for module_id in module_ids}
+        started.spaces = dict(self.spaces)
+        return started
+
+    def spaces_of(self, module_id: ModuleID) -> tuple[Any, Any]:
+        """The spaces of a module; None each where no steps have come since a restore."""
+        return self.spaces.get(module_id, (None, None))

@@ -20,9 +20,11 @@ from ray.rllib.utils.typing import ModuleID, ResultDict
 
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.replay_batch import ReplayClient
+from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import beta_at, n_step_range, non_negative
 from rllib_per_acc.rllib.batch import Owner, row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
+from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView
@@ -38,7 +40,10 @@ from rllib_per_acc.threads import serialized
 
 
 class AccMultiAgentPrioritizedEpisodeReplayBuffer(
-    EpisodeBufferBase, MultiAgentPrioritizedEpisodeReplayBuffer, metaclass=EpisodeBufferMeta
+    EpisodeBufferBase,
+    CheckpointedBuffer,
+    MultiAgentPrioritizedEpisodeReplayBuffer,
+    metaclass=EpisodeBufferMeta,
 ):
     """RLlib's `MultiAgentPrioritizedEpisodeReplayBuffer`, fast, and in Ray actors.
 
@@ -204,7 +209,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         for m, batch in batches.items():
             owners = [agent.owner for agent in agents[m]]
             some, record = one_step_episodes(
-                batch, self._modules.spaces[m], owners, to_numpy=to_numpy
+                batch, self._modules.spaces_of(m), owners, to_numpy=to_numpy
             )
             self._last_sample[m] = SentSample(batch, record)
             episodes += some
@@ -324,7 +329,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     def module_episodes(self, module_id: ModuleID) -> EpisodesView:
         """The stored episodes of a module's agents, oldest first; reading it copies them out."""
         (module_id,) = self._modules.known("module_id", [module_id])
-        return EpisodesView(self._modules.clients[module_id], self._modules.spaces[module_id])
+        return EpisodesView(self._modules.clients[module_id], self._modules.spaces_of(module_id))
 
     def get_shard_info(self) -> list[dict[str, Any]]:
         """For each shard its `module_id`, where it runs (`pid`, `node`), `device` and counters."""
@@ -366,16 +371,57 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             ValueError: If it is not such a state; nothing is changed.
         """
         try:
-            ledger = self._new_ledger()
-            ledger.restore(state["episodes"])
-            activity = MultiAgentActivity(self._replay_options.metrics_window)
-            activity.restore(state["counts"])
-            rng = np.random.default_rng()
-            rng.bit_generator.state = state["rng"]
+            records = self._records(state["episodes"], state["counts"], state["rng"])
             modules = self._modules.restored(state["modules"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"state: cannot be restored, {error!r}") from error
+        self._take_over(modules, *records)
+
+    def _records(
+        self, episodes: dict[str, Any], counts: dict[str, int], rng_state: Any
+    ) -> tuple[MultiAgentLedger, MultiAgentActivity, np.random.Generator]:
+        ledger = self._new_ledger()
+        ledger.restore(episodes)
+        activity = MultiAgentActivity(self._replay_options.metrics_window)
+        activity.restore(counts)
+        rng = np.random.default_rng()
+        rng.bit_generator.state = rng_state
+        return ledger, activity, rng
+
+    def _take_over(
+        self,
+        modules: ModuleReplays,
+        ledger: MultiAgentLedger,
+        activity: MultiAgentActivity,
+        rng: np.random.Generator,
+    ) -> None:
         self._ledger, self._activity, self._modules, self._rng = ledger, activity, modules, rng
         self._last_sample = {}
         if ledger.num_steps > self.capacity:
             self.add([])
+
+    @override(CheckpointedBuffer)
+    def _replays(self) -> dict[str, ReplayClient]:
+        return self._modules.clients
+
+    @override(CheckpointedBuffer)
+    def _more_to_save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        state = self._ledger.state()
+        episodes = state["description"]["episodes"]
+        arrays = {"episodes": np.fromiter(episodes, object, len(episodes)), **state["arrays"]}
+        more = {"counts": self._activity.state(), "rng": self._rng.bit_generator.state}
+        return more, arrays
+
+    @override(CheckpointedBuffer)
+    def _restore(self, saved: SavedReplays) -> None:
+        """See there. The spaces are not saved: they come with the next steps of each module."""
+        try:
+            arrays = dict(saved.arrays)
+            description = {"episodes": arrays.pop("episodes")}
+            given = {"description": description, "arrays": arrays}
+            records = self._records(given, saved.more["counts"], saved.more["rng"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"path: not the save of a multi-agent buffer, {error!r}") from error
+        modules = self._modules.started(saved.names)
+        saved.restore(modules.clients)
+        self._take_over(modules, *records)
