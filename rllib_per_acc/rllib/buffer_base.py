@@ -15,7 +15,6 @@ from rllib_per_acc.replay_options import non_negative_int, positive_int
 from rllib_per_acc.rllib.buffer_config import split_options
 from rllib_per_acc.rllib.compat import made_into_actor
 from rllib_per_acc.rllib.send_record import SendRecord
-from rllib_per_acc.sampling import checked_priorities
 from rllib_per_acc.shards.shard_options import ShardOptions
 
 
@@ -108,8 +107,7 @@ class SentSample:
                 "update_priorities: got priorities in another thread than that of the last sample, "
                 "expected both in one: here priorities mean the last sample, whoever drew it"
             )
-        priorities = checked_priorities(td_errors, len(self.batch))
-        self.batch.update(self.record.in_batch_order(priorities))
+        self.batch.update(self.record.priorities(td_errors))
 
 
 NO_SAMPLE = (

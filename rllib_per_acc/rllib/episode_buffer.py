@@ -25,7 +25,8 @@ from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
 from rllib_per_acc.rllib.metrics import log_activity, log_shards
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
-from rllib_per_acc.rllib.sequence_episodes import SentSequences
+from rllib_per_acc.rllib.send_record import SendRecord
+from rllib_per_acc.rllib.sequence_episodes import sequence_episodes
 from rllib_per_acc.threads import serialized
 
 
@@ -62,7 +63,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         )
         self._observation_space: Any = None
         self._action_space: Any = None
-        self._last_sample: SentSample | SentSequences | None = None
+        self._last_sample: SentSample | None = None
 
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
@@ -159,11 +160,11 @@ class AccPrioritizedEpisodeReplayBuffer(
             sequences=sequences,
         )
         spaces = self._observation_space, self._action_space
-        if sequences is not None:
-            self._last_sample = SentSequences(batch, sequences, self.eta)
-            return self._last_sample.episodes(spaces)
         episodes: list[SingleAgentEpisode]
-        if self.sample_format == "rows":
+        record: SendRecord
+        if sequences is not None:
+            episodes, record = sequence_episodes(batch, sequences, self.eta, spaces)
+        elif self.sample_format == "rows":
             groups, record = row_groups(batch)
             episodes = [*groups]
         else:

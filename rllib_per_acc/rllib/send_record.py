@@ -8,9 +8,12 @@ so the order of pickling is the order of the TD errors. A local learner gets the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rllib_per_acc.sampling import Floats, checked_priorities
 
 
 class SendRecord:
@@ -30,13 +33,17 @@ class SendRecord:
         """Notes that a piece with these rows has been sent."""
         self._sent.append(positions)
 
-    @property
-    def sent(self) -> list[range]:
-        """The positions of each piece that was sent, in order."""
-        return self._sent
+    def priorities(self, td_errors: NDArray[np.floating]) -> Floats:
+        """The priorities of all items of the batch, from TD errors as RLlib returns them.
 
-    def in_batch_order(self, td_errors: NDArray[np.floating]) -> NDArray[np.floating]:
-        """TD errors, given as RLlib returns them, in the order of the batch.
+        Raises:
+            TypeError, ValueError: If they are not finite numbers, one for each row.
+            RuntimeError: If what was sent does not hold every row exactly once.
+        """
+        return self._in_batch_order(checked_priorities(td_errors, self._num_rows))
+
+    def _in_batch_order(self, sent_values: NDArray[Any]) -> NDArray[Any]:
+        """Values of all rows in the order in which these were sent, in the order of the batch.
 
         Raises:
             RuntimeError: If what was sent does not hold every row exactly once.
@@ -51,6 +58,6 @@ class SendRecord:
                 f"{int((times > 1).sum())} more than once, expected each once: was the sample "
                 "pickled by something else than RLlib, or is a learner gone?"
             )
-        ordered = np.empty_like(td_errors)
-        ordered[order] = td_errors
+        ordered = np.empty_like(sent_values)
+        ordered[order] = sent_values
         return ordered
