@@ -41,12 +41,11 @@ def check_same(ours, theirs) -> None:
         assert masses_of(ours, module_id) == theirs.masses(module_id)
 
 
-@pytest.mark.parametrize("lookback", [1, 3])
 @pytest.mark.parametrize(
-    "agents", [TWO, SHARED, UNEQUAL, IN_TURNS], ids=["two", "shared", "unequal", "in turns"]
+    ("num_envs", "fragment", "capacity", "lookback"), [(1, 1, 30, 1), (4, 3, 50, 3), (3, 7, 70, 1)]
 )
-@pytest.mark.parametrize(("num_envs", "fragment", "capacity"), [(1, 1, 30), (4, 3, 50), (3, 7, 70)])
-def test_counts_after_every_add(num_envs, fragment, capacity, agents, lookback) -> None:
+@pytest.mark.parametrize("agents", [SHARED, UNEQUAL, IN_TURNS], ids=["shared", "unequal", "turns"])
+def test_counts_after_every_add(num_envs, fragment, capacity, lookback, agents) -> None:
     ours, theirs = pair(capacity)
     runner = play_multi(num_envs, fragment, agents, seed=num_envs, lookback=lookback)
     for i, episodes in enumerate(itertools.islice(runner, 120 // (num_envs * fragment) + 5)):
