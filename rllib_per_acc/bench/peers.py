@@ -126,8 +126,10 @@ def noting_absence(name: str, missing: dict[str, str]) -> Iterator[None]:
         missing[name] = re.sub(r"\S*/", "", str(error).splitlines()[0])[:100]
 
 
-def make_peers(leaves: NDArray[np.float64]) -> tuple[dict[str, Peer], dict[str, str]]:
-    """Makes a tree of every library that can be imported.
+def make_peers(
+    leaves: NDArray[np.float64], *, quick: bool = False
+) -> tuple[dict[str, Peer], dict[str, str]]:
+    """Makes a tree of every library that can be imported; if `quick`, without slow ones.
 
     Returns:
         The trees by name, and for each name that is missing the reason.
@@ -136,5 +138,7 @@ def make_peers(leaves: NDArray[np.float64]) -> tuple[dict[str, Peer], dict[str, 
     missing: dict[str, str] = {}
     for name, make in PEERS.items():
         with noting_absence(name, missing):
+            if quick and make is TianshouTree:
+                raise ImportError("not with --quick: numba compiles it for many seconds")
             peers[name] = make(leaves)
     return peers, missing

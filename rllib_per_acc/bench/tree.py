@@ -129,7 +129,7 @@ def _against_plain_c(bench: _Bench) -> Table:
 def _against_peers(bench: _Bench) -> Table:
     k = 512
     bench.settings.progress("tree: making other libraries' trees")
-    peers, missing = make_peers(bench.leaves)
+    peers, missing = make_peers(bench.leaves, quick=bench.settings.quick)
     rows: list[list[Any]] = []
     for name, peer in peers.items():
         bench.settings.progress(f"tree: against {name}")
