@@ -17,7 +17,7 @@ BLOCKS = re.findall(
     r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", PAGES, re.DOTALL | re.MULTILINE
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-SLOW_EXAMPLES = {"apex_style_dqn"}  # two algorithms with actors of their own
+SLOW_EXAMPLES = {"apex_style_dqn", "tune_sweep"}  # algorithms with actors of their own
 
 
 def run_python(arguments, cwd, timeout):

@@ -62,6 +62,7 @@ def enable(config: AlgorithmConfig, **options: Any) -> AccConfigMixin:
       takes the class there, and both forms with DQN, and all of them under Tune);
     - resources of shards (`num_cpus_per_shard`, `num_gpus_per_shard`) in a Tune trial's placement
       group;
+    - the buffer in checkpoints, with `training(store_buffer_in_checkpoints=True)`;
     - a learner connector that hands sampled rows over as whole columns, after your own connectors.
       The train batch is the same bit by bit.
 
