@@ -34,7 +34,7 @@ class StatefulPlayer(Player):
         for i in range(steps):
             t = self.episode.t
             super().play(1, end if i == steps - 1 else "")
-            state = np.array([self.number, t], np.float32)
+            state = np.array([[self.number, t]], np.float32)  # of one layer
             self.episode.extra_model_outputs.setdefault(
                 "state_out", InfiniteLookbackBuffer()
             ).append({"h": state, "c": -state})
@@ -156,7 +156,9 @@ def learn(sample: list, num_learners: int, burn_in: int) -> tuple[np.ndarray, li
         rows.append(np.concatenate([np.full(len(tds[:burn_in]), 1e5), tds[burn_in:], padding]))
         if episode.t_started:
             state = episode.get_extra_model_outputs("state_out", -1, neg_index_as_lookback=True)
-            assert state["h"].tolist() == [number, first - 1], "not the state before its first step"
+            assert state["h"].tolist() == [[number, first - 1]], (
+                "not the state before its first step"
+            )
     return np.stack(rows), trained
 
 
@@ -172,11 +174,11 @@ def test_each_sequence_gets_the_mix_of_its_own_td_errors(num_learners, burn_in, 
         buffer.update_priorities(rows)
         expected = masses_of(buffer)
         for sequence, tds in zip(sample, trained, strict=True):
-            if tds:
-                mix = eta * max(tds) + (1 - eta) * sum(tds) / len(tds)
-                expected[step_of(sequence)] = mix
+            counted = tds or [1e5]  # cut into parts that are no longer than the burn-in
+            mix = eta * max(counted) + (1 - eta) * sum(counted) / len(counted)
+            expected[step_of(sequence)] = mix
         found = masses_of(buffer)
-        assert len({mass for mass in found.values() if mass != 1.0}) > 3
+        assert len({mass for mass in found.values() if mass != 1.0}) > 2
         assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -270,9 +272,7 @@ def stateful_dqn(**keys: Any) -> DQNConfig:
 
 
 @pytest.mark.parametrize(
-    ("keys", "enabled"),
-    [({}, False), ({"num_shards": 2}, False), ({"num_shards": 0}, True)],
-    ids=["type only", "two shards", "enabled"],
+    ("keys", "enabled"), [({}, False), ({"num_shards": 2}, True)], ids=["type only", "enabled"]
 )
 @pytest.mark.slow
 def test_dqn_with_an_lstm_trains(ray_session, keys, enabled):
