@@ -31,7 +31,9 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--alphas", type=float, nargs="+", default=[0.0, 0.6], help="exponents")
-    parser.add_argument("--shards", type=int, nargs="+", default=[0, 1, 2], help="numbers of actors")
+    parser.add_argument(
+        "--shards", type=int, nargs="+", default=[0, 1, 2], help="numbers of actors"
+    )
     parser.add_argument("--storage", help="where checkpoints go (default: a temporary folder)")
     parser.add_argument("--resume", metavar="FOLDER", help="of a sweep that was interrupted")
     parser.add_argument("--smoke", action="store_true", help="two short trials")

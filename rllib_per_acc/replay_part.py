@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Counts
+from rllib_per_acc.columns import Column, Rows
 from rllib_per_acc.draws import FittingRows, Steps
 from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import RowHandle
@@ -83,6 +85,10 @@ class Proposal(NamedTuple):
 
 class ReplayPart(PrioritizedReplay):
     """A `PrioritizedReplay` that can also be one of several; see there for the arguments."""
+
+    def read_observations_by(self, take: Callable[[Column, Rows], Any]) -> None:
+        """See `TransitionStore.take_observations`; for the rows that are stored now."""
+        self._store.take_observations = take
 
     def status(self) -> PartStatus:
         """What the whole has to know."""

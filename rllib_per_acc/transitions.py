@@ -9,7 +9,7 @@ steps later" is n links away however chunks of different episodes interleave.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rllib_per_acc._core import follow_links, num_distinct, serve_rows
 from rllib_per_acc.activity import Counts
-from rllib_per_acc.columns import Prepared, Rows
+from rllib_per_acc.columns import Column, Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, EpisodeTable
 from rllib_per_acc.replay_options import LONGEST, positive_int
@@ -139,10 +139,14 @@ class TransitionStore:
     Args:
         capacity: How many steps to keep. The newest episode is kept even if it is longer. None:
             what is evicted is said in `add`.
+
+    Attributes:
+        take_observations: How `gather` reads them: `Column.take`, or something of the same result.
     """
 
     def __init__(self, capacity: int | None) -> None:
         self._lock = threading.RLock()
+        self.take_observations: Callable[[Column, Rows], Any] = Column.take
         self.capacity = None if capacity is None else positive_int("capacity", capacity)
         self.episodes = EpisodeTable()
         self.pool = RowPool(self.capacity)
@@ -405,8 +409,8 @@ class TransitionStore:
             self._links, columns.rewards.leaves[0], rows, transitions.n_step, gamma
         )
         gathered = {
-            "observations": columns.observations.take(rows),
-            "next_observations": columns.observations.take(reached),
+            "observations": self.take_observations(columns.observations, rows),
+            "next_observations": self.take_observations(columns.observations, reached),
             "actions": columns.actions.take(rows),
             "rewards": rewards,
             "terminateds": transitions.terminateds,

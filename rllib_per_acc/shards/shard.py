@@ -17,6 +17,7 @@ from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.parts_on_file import LocalPart
 from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.replay_part import PartStatus, ReplayPart
+from rllib_per_acc.shards.rows_in_place import take_in_place
 
 
 class Operation(NamedTuple):
@@ -123,6 +124,7 @@ class ReplayShard:
     def call(self, method: str, *arguments: Any) -> Any:
         """Calls one of the methods below, or else of `ReplayPart` or `LocalPart`."""
         started = time.perf_counter()
+        self._replay.read_observations_by(take_in_place)  # restoring it makes another store
         result = self._method(method)(*arguments)
         count, seconds = self._times.get(method, (0, 0.0))
         self._times[method] = count + 1, seconds + time.perf_counter() - started
