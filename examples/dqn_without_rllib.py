@@ -31,6 +31,7 @@ def main() -> None:
     steps = 800 if arguments.smoke else arguments.steps
 
     torch.manual_seed(arguments.seed)
+    torch.set_num_threads(1)  # such small networks are slower with more
     rng = np.random.default_rng(arguments.seed)
     env = gym.make(arguments.env)
     num_actions = int(env.action_space.n)

@@ -99,7 +99,7 @@ class Column:
     def __init__(self, name: str) -> None:
         self.name = name
         self.layout: Layout = None
-        self.leaves: list[np.ndarray] = []
+        self.leaves: list[Any] = []  # arrays, or what can be used like them
 
     @property
     def nbytes(self) -> int:
@@ -139,19 +139,37 @@ class Column:
             return Prepared(layout, pieces[0])
         return Prepared(layout, [np.concatenate(leaf) for leaf in zip(*pieces, strict=True)])
 
-    def write(self, rows: Rows, values: Prepared, num_rows_allocated: int) -> None:
-        """Writes `values` at `rows`; the first write makes arrays of `num_rows_allocated` rows."""
+    def write(
+        self,
+        rows: Rows,
+        values: Prepared,
+        num_rows_allocated: int,
+        previous: Rows | None = None,
+    ) -> None:
+        """Writes `values` at `rows`; the first write makes arrays of `num_rows_allocated` rows.
+
+        Args:
+            rows: Where.
+            values: What.
+            num_rows_allocated: Rows that there are, at the first write.
+            previous: The row before each of `rows` in its episode, -1 where that starts, for
+                columns that keep items by what changes in them.
+        """
         if not self.leaves:
             self.layout = values.layout
-            self.leaves = [
-                np.zeros((num_rows_allocated, *leaf.shape[1:]), leaf.dtype)
-                for leaf in values.leaves
-            ]
+            self.leaves = [self._empty(leaf, num_rows_allocated) for leaf in values.leaves]
         for i, leaf in enumerate(values.leaves):
             if leaf.dtype != self.leaves[i].dtype:
                 widest = np.promote_types(leaf.dtype, self.leaves[i].dtype)
                 self.leaves[i] = self.leaves[i].astype(widest, copy=False)
-            self.leaves[i][rows] = leaf
+            self._write_leaf(i, rows, leaf, previous)
+
+    def _empty(self, like: np.ndarray, num_rows: int) -> Any:
+        """A leaf for items such as those of `like`."""
+        return np.zeros((num_rows, *like.shape[1:]), like.dtype)
+
+    def _write_leaf(self, i: int, rows: Rows, items: np.ndarray, previous: Rows | None) -> None:
+        self.leaves[i][rows] = items
 
     def reserve(self, num_rows: int) -> None:
         """Grows every leaf to `num_rows` rows, in place where the allocator can."""
@@ -170,8 +188,13 @@ class Column:
 
     def state(self, num_rows: int) -> tuple[Any, dict[str, np.ndarray]]:
         """The layout, and the arrays of the first `num_rows` rows as views."""
-        arrays = {f"{self.name}.{i}": leaf[:num_rows] for i, leaf in enumerate(self.leaves)}
+        arrays: dict[str, np.ndarray] = {}
+        for i, leaf in enumerate(self.leaves):
+            arrays |= self._leaf_state(f"{self.name}.{i}", leaf, num_rows)
         return (self.layout if self.leaves else NOTHING), arrays
+
+    def _leaf_state(self, name: str, leaf: Any, num_rows: int) -> dict[str, np.ndarray]:
+        return {name: leaf[:num_rows]}
 
     def restore(
         self, layout: Any, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
@@ -182,15 +205,24 @@ class Column:
             ValueError: If an array is missing, or is none of `num_rows` items that fits.
         """
         self.layout = None if layout == NOTHING else layout
-        for i in range(0 if layout == NOTHING else num_leaves_of(layout)):
-            name = f"{self.name}.{i}"
-            leaf = arrays.pop(name)
-            if leaf.dtype.kind not in STORED_KINDS or not leaf.ndim or len(leaf) != num_rows:
-                raise ValueError(
-                    f"{name}: got {leaf.dtype} of shape {leaf.shape}, expected "
-                    f"{num_rows} numbers, arrays or objects"
-                )
-            self.leaves.append(owned(leaf, allocated))
+        num_leaves = 0 if layout == NOTHING else num_leaves_of(layout)
+        self.leaves = [
+            self._restored_leaf(f"{self.name}.{i}", arrays, num_rows, allocated)
+            for i in range(num_leaves)
+        ]
+
+    def _restored_leaf(
+        self, name: str, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
+    ) -> Any:
+        if f"{name}.frames" in arrays:
+            raise ValueError(f"frame_stack: got 0, expected that of the saved replay for {name}")
+        leaf = arrays.pop(name)
+        if leaf.dtype.kind not in STORED_KINDS or not leaf.ndim or len(leaf) != num_rows:
+            raise ValueError(
+                f"{name}: got {leaf.dtype} of shape {leaf.shape}, expected "
+                f"{num_rows} numbers, arrays or objects"
+            )
+        return owned(leaf, allocated)
 
 
 class OptionalColumn(Column):
@@ -205,9 +237,15 @@ class OptionalColumn(Column):
         """Bytes allocated."""
         return super().nbytes + self.present.nbytes
 
-    def write(self, rows: Rows, values: Prepared, num_rows_allocated: int) -> None:
+    def write(
+        self,
+        rows: Rows,
+        values: Prepared,
+        num_rows_allocated: int,
+        previous: Rows | None = None,
+    ) -> None:
         """Writes `values` at `rows`, which have one from then on."""
-        super().write(rows, values, num_rows_allocated)
+        super().write(rows, values, num_rows_allocated, previous)
         if len(self.present) < num_rows_allocated:
             self.present.resize(num_rows_allocated, refcheck=False)
         self.present[rows] = True

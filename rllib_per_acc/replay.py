@@ -54,7 +54,7 @@ class PrioritizedReplay(Resumable):
     def __init__(self, capacity: int | None, **options: Any) -> None:
         self._lock = threading.RLock()
         self.options: ReplayOptions = ReplayOptions(**options)
-        self._store = TransitionStore(capacity)
+        self._store = TransitionStore(capacity, self.options.frame_stack)
         self._sampler = PrioritySampler(self.options)
         self.rng = np.random.default_rng(self.options.seed)
         self.incarnation = 0

@@ -67,14 +67,18 @@ class ReplayOptions(PriorityOptions):
     Attributes:
         incomplete_n_step: A step too near the end of its episode is drawn again (`"resample"`,
             RLlib), or its transition is cut short (`"shorten"`).
+        frame_stack: 0, or how many frames the last axis of image observations has: those that an
+            observation shares with the one before it are kept once. What is read is the same.
         metrics_window: How many calls the per-call metrics are averaged over.
     """
 
     incomplete_n_step: Literal["resample", "shorten"] = "resample"
+    frame_stack: int = 0
     metrics_window: int = 100
 
     def __post_init__(self) -> None:
         PriorityOptions.__post_init__(self)
+        non_negative_int("frame_stack", self.frame_stack)
         positive_int("metrics_window", self.metrics_window)
 
     def steps_to_read(

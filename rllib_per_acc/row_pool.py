@@ -19,9 +19,11 @@ class RowPool:
 
     Args:
         capacity: Rows to expect; growth slows down past it. None: no telling.
+        spare: Past it, one row in so many is allocated ahead.
     """
 
-    def __init__(self, capacity: int | None) -> None:
+    def __init__(self, capacity: int | None, spare: int = 8) -> None:
+        self._spare = spare
         self.roomy = _MOST_ROWS if capacity is None else capacity + capacity // 8 + _MIN_ROWS
         """How many rows growth by doubling stops at."""
         self.num_used = 0
@@ -55,7 +57,7 @@ class RowPool:
 
     def _allocate(self, needed: int) -> None:
         doubled = max(2 * self.num_allocated, _MIN_ROWS)
-        steady = self.roomy if needed <= self.roomy else needed + needed // 8
+        steady = self.roomy if needed <= self.roomy else needed + needed // self._spare
         self.num_allocated = max(needed, min(doubled, steady))
         self.generation.resize(self.num_allocated, refcheck=False)
 

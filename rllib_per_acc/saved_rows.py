@@ -91,7 +91,8 @@ def leave_out_oldest(arrays: dict[str, np.ndarray], capacity: int) -> None:
     first = min(int((steps_from > capacity).sum()), max(len(num_rows) - 1, 0))
     kept: Rows = arrays["episode_rows"][int(num_rows[:first].sum()) :]
     for name in arrays.keys() - _NOT_PER_ROW:
-        arrays[name] = arrays[name][kept]
+        if not name.endswith(".frames"):
+            arrays[name] = arrays[name][kept]
     for name in _PER_EPISODE:
         arrays[name] = arrays[name][first:]
     arrays["episode_rows"] = np.arange(len(kept), dtype=np.int32)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rllib_per_acc.columns import Column, NumberColumn, OptionalColumn, Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.frame_column import FrameColumn
 
 
 @dataclass(slots=True)
@@ -39,10 +40,18 @@ class ChunkValues:
 
 
 class StepColumns:
-    """Observations, infos, actions, rewards and extra model outputs of all rows."""
+    """Observations, infos, actions, rewards and extra model outputs of all rows.
 
-    def __init__(self) -> None:
-        self.observations = Column("observations")
+    Args:
+        frame_stack: How many frames the last axis of observations has, to keep each frame once; 0
+            where they are no stacks of frames.
+    """
+
+    def __init__(self, frame_stack: int = 0) -> None:
+        self._dedup = frame_stack > 0
+        self.observations = (
+            FrameColumn("observations", frame_stack) if self._dedup else Column("observations")
+        )
         self.infos = Column("infos")
         self.actions = Column("actions")
         self.rewards = NumberColumn("rewards", np.float64)
@@ -89,10 +98,24 @@ class StepColumns:
         return self.extras.get(key) or OptionalColumn(f"extra_model_outputs[{key!r}]")
 
     def write(
-        self, values: ChunkValues, observation_rows: Rows, step_rows: Rows, allocated: int
+        self,
+        values: ChunkValues,
+        observation_rows: Rows,
+        step_rows: Rows,
+        starts: list[int],
+        allocated: int,
     ) -> None:
-        """Writes `values`, in columns of `allocated` rows."""
-        self.observations.write(observation_rows, values.observations, allocated)
+        """Writes `values`, in columns of `allocated` rows.
+
+        Args:
+            values: What.
+            observation_rows: Where observations and infos go.
+            step_rows: Where the rest goes: the rows before those of observations, but for
+            starts: Positions in `step_rows` of the first steps of episodes.
+            allocated: Rows of the columns.
+        """
+        previous = np.insert(step_rows, starts, -1) if self._dedup else None
+        self.observations.write(observation_rows, values.observations, allocated, previous)
         if values.infos:
             self.infos.write(observation_rows, values.infos, allocated)
         if values.actions and values.rewards:

@@ -139,18 +139,19 @@ class TransitionStore:
     Args:
         capacity: How many steps to keep. The newest episode is kept even if it is longer. None:
             what is evicted is said in `add`.
+        frame_stack: See `ReplayOptions`.
 
     Attributes:
-        take_observations: How `gather` reads them: `Column.take`, or something of the same result.
+        take_observations: How `gather` reads them: as `Column.take`, or with the same result.
     """
 
-    def __init__(self, capacity: int | None) -> None:
+    def __init__(self, capacity: int | None, frame_stack: int = 0) -> None:
         self._lock = threading.RLock()
         self.take_observations: Callable[[Column, Rows], Any] = Column.take
         self.capacity = None if capacity is None else positive_int("capacity", capacity)
         self.episodes = EpisodeTable()
         self.pool = RowPool(self.capacity)
-        self.columns = StepColumns()
+        self.columns = StepColumns(frame_stack)
         self._links = np.zeros((0, 3), np.int32)  # row of the next step or -1, slot, t
 
     @property
@@ -290,13 +291,15 @@ class TransitionStore:
     def _store(self, chunks: list[EpisodeChunk], values: ChunkValues, counts: Counts) -> Rows:
         new = self.pool.take(len(values.observations.leaves[0]))
         self._reserve()
-        step_rows = []
-        taken = 0
+        step_rows: list[Rows] = []
+        starts = []  # positions of episodes' first steps among these
+        taken = num_steps = 0
         for chunk in chunks:
             episode = self.episodes.get(chunk.episode_id)
             if episode is None:
                 episode = self.episodes.start(chunk.episode_id, chunk.t_started)
                 counts.episodes_added += 1
+                starts.append(num_steps)
                 path = mine = new[taken : taken + len(chunk) + 1]
             else:
                 mine = new[taken : taken + len(chunk)]
@@ -310,9 +313,10 @@ class TransitionStore:
             links[:, T] = np.arange(len(episode) - len(chunk), len(episode) + 1)
             self._links[path] = links
             step_rows.append(path[:-1])
+            num_steps += len(chunk)
         rows = np.concatenate(step_rows)
-        counts.steps_added += len(rows)
-        self.columns.write(values, new, rows, self.pool.num_allocated)
+        counts.steps_added += num_steps
+        self.columns.write(values, new, rows, starts, self.pool.num_allocated)
         return rows
 
     def _reserve(self) -> None:

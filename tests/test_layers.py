@@ -12,6 +12,7 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "rllib_per_acc"
 # From the bottom up. A module imports from its own layer and from those before it.
 LAYERS = (
     ("_version",),
+    ("_core", "_core_acc"),
     # What a store is made of: arrays and options, no tree.
     (
         "activity",
@@ -19,6 +20,7 @@ LAYERS = (
         "columns",
         "episode_chunk",
         "episode_table",
+        "frame_column",
         "json_values",
         "n_step",
         "replay_files",
@@ -31,7 +33,6 @@ LAYERS = (
         "structures",
         "threads",
     ),
-    ("_core", "_core_acc"),
     ("cuda_driver", "devices"),
     ("segment_tree",),
     ("sampling", "transitions"),

@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bind_cost_table.hpp"
+#include "bind_frames.hpp"
 #include "bind_power.hpp"
 #include "bind_transitions.hpp"
 #include "bind_tree.hpp"
@@ -22,6 +23,7 @@ PYBIND11_MODULE(_core, module) {
   register_host_tree<rpa::MinNode>(module, "MinTree");
   rpa::register_power(module);
   rpa::register_transitions(module);
+  rpa::register_frames(module);
   rpa::register_cost_table(module);
   module.def("build_info", [] {
     py::dict info;

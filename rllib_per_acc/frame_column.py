@@ -1,0 +1,268 @@
+"""FrameColumn: observations that are stacks of frames, with each frame kept once.
+
+An observation whose last axis is a window over the frames seen so far shares all frames but the
+newest with the one before it. Frames are compared bit by bit and shared only where they are equal,
+so what is read is always what was written; and only within an episode, whose rows are all freed
+together, so that no frame has to be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rllib_per_acc._core import stack_frames
+from rllib_per_acc.columns import STORED_KINDS, Column, Prepared, Rows, owned
+from rllib_per_acc.row_pool import RowPool
+
+_SPARE = 32
+"""Frames are large: only one in so many is allocated ahead."""
+
+
+class StackedFrames:
+    """A leaf of a column, like an array of shape (rows, ..., depth), for stacks of frames.
+
+    Args:
+        num_rows: How many rows there are.
+        like: Items to be written, an array of shape (n, ..., depth).
+    """
+
+    def __init__(self, num_rows: int, like: np.ndarray) -> None:
+        self._depth = like.shape[-1]
+        self._pool = RowPool(0, spare=_SPARE)
+        self._frames = np.zeros((0, *like.shape[1:-1]), like.dtype)
+        self._index = np.full((num_rows, self._depth), -1, np.int32)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the frames."""
+        dtype: np.dtype[Any] = self._frames.dtype
+        return dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of an array with the same items."""
+        return (len(self._index), *self._frames.shape[1:], self._depth)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of `shape`."""
+        return self._frames.ndim + 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        return self._frames.nbytes + self._index.nbytes + self._pool.nbytes
+
+    def astype(self, dtype: Any, copy: bool = True) -> StackedFrames:
+        """This leaf itself, with frames of another dtype."""
+        self._frames = self._frames.astype(dtype, copy=copy)
+        return self
+
+    def resize(self, num_rows: int) -> None:
+        """Makes room for more rows."""
+        old = len(self._index)
+        self._index.resize((num_rows, self._depth), refcheck=False)
+        self._index[old:] = -1
+
+    def take(self, rows: Rows, axis: int = 0) -> np.ndarray:
+        """The items at `rows`, of shape (len(rows), ..., depth)."""
+        return stack_frames(self._frames, self._index.take(rows, axis=axis))
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        item: np.ndarray = self.take(np.array([row], np.int32))[0]
+        return item
+
+    def write(self, rows: Rows, items: np.ndarray, previous: Rows) -> None:
+        """Writes `items` at `rows`.
+
+        Args:
+            rows: Where, int32 of shape (n,).
+            items: What, of shape (n, ..., depth).
+            previous: The row of the item before each in its episode, which may be one of `rows`;
+                -1 where an episode starts.
+        """
+        frames = np.ascontiguousarray(np.moveaxis(items, -1, 1), self.dtype)
+        ids = np.empty((len(rows), self._depth), np.int32)
+        order = np.argsort(rows)
+        place = order.take(np.searchsorted(rows, previous, sorter=order), mode="clip")
+        is_within = rows[place] == previous
+        within = np.flatnonzero(is_within)
+        before = place[within]
+        stored = np.flatnonzero((previous >= 0) & ~is_within)
+        before_stored = self._index[previous[stored]]
+        # From the newest frame on, since one may be that of the next position, in the item before.
+        for j in reversed(range(self._depth)):
+            shared = np.zeros(len(rows), np.bool_)
+            if j < self._depth - 1:
+                following = before_stored[:, j + 1]
+                same = _equal(frames[stored, j], self._frames[following])
+                shared[stored[same]] = True
+                ids[stored[same], j] = following[same]
+                same = _equal(frames[within, j], frames[before, j + 1])
+                shared[within[same]] = True
+                ids[within[same], j] = ids[before[same], j + 1]
+                # What a start is filled up with.
+                rest = np.flatnonzero(~shared)
+                same = _equal(frames[rest, j], frames[rest, j + 1])
+                shared[rest[same]] = True
+                ids[rest[same], j] = ids[rest[same], j + 1]
+            new = np.flatnonzero(~shared)
+            ids[new, j] = self._add(frames[new, j])
+        self._index[rows] = ids
+
+    def _add(self, frames: np.ndarray) -> Rows:
+        ids = self._pool.take(len(frames))
+        if self._pool.num_allocated > len(self._frames):
+            shape = (self._pool.num_allocated, *self._frames.shape[1:])
+            self._frames.resize(shape, refcheck=False)
+        self._frames[ids] = frames
+        return ids
+
+    def clear(self, rows: Rows) -> None:
+        """Frees the frames at `rows`, which are those of whole episodes."""
+        ids = np.unique(self._index[rows])
+        self._index[rows] = -1
+        self._pool.give_back(ids[ids >= 0])
+
+    def state(self, name: str, num_rows: int) -> dict[str, np.ndarray]:
+        """The frames, and by row which they are, as views."""
+        return {
+            f"{name}.frames": self._frames[: self._pool.num_used],
+            f"{name}.index": self._index[:num_rows],
+        }
+
+    @classmethod
+    def restored(
+        cls, name: str, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
+    ) -> StackedFrames:
+        """The leaf that `state` describes, with room for `allocated` rows.
+
+        Raises:
+            KeyError, ValueError: If an array is missing or is none that a leaf has.
+        """
+        frames, index = arrays.pop(f"{name}.frames"), arrays.pop(f"{name}.index")
+        n = len(frames)
+        if (
+            frames.dtype.kind not in STORED_KINDS.replace("O", "")
+            or index.dtype != np.int32
+            or (index.ndim, len(index)) != (2, num_rows)
+            or not (index.size == 0 or (index.min() >= -1 and index.max() < n))
+        ):
+            raise ValueError(
+                f"{name}: got {frames.dtype} frames of shape {frames.shape} and an index "
+                f"({index.dtype}) of shape {index.shape}, expected {num_rows} rows of frames"
+            )
+        leaf = cls(0, np.zeros((0, *frames.shape[1:], index.shape[1]), frames.dtype))
+        used = np.unique(index)
+        used = used[used >= 0]
+        if len(used) < n - n // _SPARE:  # most of an evicted part: leave it out
+            index = np.where(index < 0, -1, np.searchsorted(used, index)).astype(np.int32)
+            frames = frames[used]
+            used = np.arange(len(used))
+        leaf._pool.take(len(frames))
+        free = np.setdiff1d(np.arange(len(frames)), used)
+        leaf._pool.give_back(free.astype(np.int32))
+        leaf._frames = owned(frames, leaf._pool.num_allocated)
+        leaf._index = owned(index, num_rows)
+        leaf.resize(allocated)
+        return leaf
+
+
+def _equal(some: np.ndarray, others: np.ndarray) -> NDArray[np.bool_]:
+    """Which of the frames are equal, bit by bit: bool of shape (n,)."""
+    if not len(some):
+        return np.zeros(0, np.bool_)
+    one, other = (
+        np.ascontiguousarray(a).reshape(len(a), -1).view(np.uint8) for a in (some, others)
+    )
+    wide = np.uint64 if one.shape[1] % 8 == 0 else np.uint8
+    same: NDArray[np.bool_] = (one.view(wide) == other.view(wide)).all(axis=1)
+    return same
+
+
+class FrameColumn(Column):
+    """A column whose leaves of shape (..., depth), two axes or more, are stacks of frames.
+
+    Args:
+        name: Of the column.
+        depth: How many frames there are in a stack.
+    """
+
+    def __init__(self, name: str, depth: int) -> None:
+        super().__init__(name)
+        self._depth = depth
+
+    def _is_stack(self, leaf: Any) -> bool:
+        return bool(leaf.ndim > 2 and leaf.shape[-1] == self._depth and leaf.dtype != object)
+
+    def prepare(self, structs: Sequence[Any], lengths: Sequence[int]) -> Prepared:
+        """As of `Column`.
+
+        Raises:
+            ValueError: Also if nothing is a stack of so many frames.
+        """
+        prepared = super().prepare(structs, lengths)
+        if not any(map(self._is_stack, prepared.leaves)):
+            shapes = ", ".join(str(leaf.shape[1:]) for leaf in prepared.leaves)
+            raise ValueError(
+                f"frame_stack: got {self._depth} and {self.name} of shape {shapes}, expected a "
+                f"shape (..., {self._depth}) of two axes or more"
+            )
+        return prepared
+
+    def _empty(self, like: np.ndarray, num_rows: int) -> Any:
+        if self._is_stack(like):
+            return StackedFrames(num_rows, like)
+        return super()._empty(like, num_rows)
+
+    def _write_leaf(self, i: int, rows: Rows, items: np.ndarray, previous: Rows | None) -> None:
+        if previous is not None and isinstance(self.leaves[i], StackedFrames):
+            self.leaves[i].write(rows, items, previous)
+        else:
+            super()._write_leaf(i, rows, items, previous)
+
+    def reserve(self, num_rows: int) -> None:
+        """Grows to `num_rows` rows."""
+        for leaf in self.leaves:
+            if isinstance(leaf, StackedFrames):
+                leaf.resize(num_rows)
+            else:
+                leaf.resize((num_rows, *leaf.shape[1:]), refcheck=False)
+
+    def clear(self, rows: Rows) -> None:
+        """Frees what is at `rows`, which are those of whole episodes."""
+        for leaf in self.leaves:
+            if isinstance(leaf, StackedFrames):
+                leaf.clear(rows)
+            elif leaf.dtype == object:
+                leaf[rows] = None
+
+    def _leaf_state(self, name: str, leaf: Any, num_rows: int) -> dict[str, np.ndarray]:
+        if isinstance(leaf, StackedFrames):
+            return leaf.state(name, num_rows)
+        return super()._leaf_state(name, leaf, num_rows)
+
+    def restore(
+        self, layout: Any, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
+    ) -> None:
+        """As of `Column`.
+
+        Raises:
+            ValueError: Also if there are no stacks of so many frames.
+        """
+        super().restore(layout, arrays, num_rows, allocated)
+        stacks = [leaf for leaf in self.leaves if isinstance(leaf, StackedFrames)]
+        if self.leaves and not (stacks and all(map(self._is_stack, stacks))):
+            depths = sorted({leaf.shape[-1] for leaf in stacks}) or 0
+            raise ValueError(f"frame_stack: got {self._depth}, the saved replay has {depths}")
+
+    def _restored_leaf(
+        self, name: str, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
+    ) -> Any:
+        if f"{name}.frames" in arrays:
+            return StackedFrames.restored(name, arrays, num_rows, allocated)
+        return super()._restored_leaf(name, arrays, num_rows, allocated)
