@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -170,6 +171,10 @@ class Column:
 
     def _write_leaf(self, i: int, rows: Rows, items: np.ndarray, previous: Rows | None) -> None:
         self.leaves[i][rows] = items
+
+    def bytes_per_item(self, values: Prepared) -> int:
+        """What an item such as these takes here (not what objects point to)."""
+        return sum(leaf.dtype.itemsize * math.prod(leaf.shape[1:]) for leaf in values.leaves)
 
     def reserve(self, num_rows: int) -> None:
         """Grows every leaf to `num_rows` rows, in place where the allocator can."""

@@ -18,9 +18,6 @@ from rllib_per_acc._core import stack_frames
 from rllib_per_acc.columns import STORED_KINDS, Column, Prepared, Rows, owned
 from rllib_per_acc.row_pool import RowPool
 
-_SPARE = 32
-"""Frames are large: only one in so many is allocated ahead."""
-
 
 class StackedFrames:
     """A leaf of a column, like an array of shape (rows, ..., depth), for stacks of frames.
@@ -32,7 +29,7 @@ class StackedFrames:
 
     def __init__(self, num_rows: int, like: np.ndarray) -> None:
         self._depth = like.shape[-1]
-        self._pool = RowPool(0, spare=_SPARE)
+        self._pool = RowPool(0)
         self._frames = np.zeros((0, *like.shape[1:-1]), like.dtype)
         self._index = np.full((num_rows, self._depth), -1, np.int32)
 
@@ -159,7 +156,7 @@ class StackedFrames:
         leaf = cls(0, np.zeros((0, *frames.shape[1:], index.shape[1]), frames.dtype))
         used = np.unique(index)
         used = used[used >= 0]
-        if len(used) < n - n // _SPARE:  # most of an evicted part: leave it out
+        if len(used) < n - n // 8:  # a large part was left out of the rows: leave it out too
             index = np.where(index < 0, -1, np.searchsorted(used, index)).astype(np.int32)
             frames = frames[used]
             used = np.arange(len(used))
@@ -213,6 +210,13 @@ class FrameColumn(Column):
                 f"shape (..., {self._depth}) of two axes or more"
             )
         return prepared
+
+    def bytes_per_item(self, values: Prepared) -> int:
+        """As of `Column`, where every frame but one is that of the item before."""
+        stacks = Prepared(None, [leaf for leaf in values.leaves if self._is_stack(leaf)])
+        of_stacks = super().bytes_per_item(stacks)
+        index = len(stacks.leaves) * self._depth * np.dtype(np.int32).itemsize
+        return super().bytes_per_item(values) - of_stacks + of_stacks // self._depth + index
 
     def _empty(self, like: np.ndarray, num_rows: int) -> Any:
         if self._is_stack(like):

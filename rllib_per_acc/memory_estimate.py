@@ -17,11 +17,10 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 def machine_memory() -> int:
     """Bytes of memory of this machine, or of this container if that may have less."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in _LIMITS:
-        try:
-            limits.append(int(Path(name).read_text()))
-        except (OSError, ValueError):  # another system, or no limit
-            continue
+    for path in map(Path, _LIMITS):
+        limit = path.read_text().strip() if path.is_file() else "max"
+        if limit != "max":
+            limits.append(int(limit))
     return min(limits)
 
 
@@ -36,7 +35,7 @@ def check_capacity(capacity: int, bytes_per_step: int) -> None:
         ValueError: If this machine does not have so much memory.
     """
     row = bytes_per_step + BOOKKEEPING
-    row += row // 8  # arrays are allocated somewhat ahead
+    row += row // 32  # arrays are allocated somewhat ahead
     total, available = capacity * row, machine_memory()
     logger.info(
         "A full replay of %d steps takes about %.3g GiB (%d bytes a step); "

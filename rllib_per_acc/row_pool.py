@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from rllib_per_acc.columns import Rows, owned
 
 _MIN_ROWS = 1024
+_AHEAD = 64
+"""Of rows past those expected, one in so many is allocated ahead."""
 _MOST_ROWS = np.iinfo(np.int32).max
 
 
@@ -18,14 +20,14 @@ class RowPool:
     stored there once and for all.
 
     Args:
-        capacity: Rows to expect; growth slows down past it. None: no telling.
-        spare: Past it, one row in so many is allocated ahead.
+        capacity: Rows to expect: growth doubles up to it and goes on in small steps, so that a
+            full store stays about as large. None: no telling.
     """
 
-    def __init__(self, capacity: int | None, spare: int = 8) -> None:
-        self._spare = spare
+    def __init__(self, capacity: int | None) -> None:
+        self._expected = _MOST_ROWS if capacity is None else capacity
         self.roomy = _MOST_ROWS if capacity is None else capacity + capacity // 8 + _MIN_ROWS
-        """How many rows growth by doubling stops at."""
+        """How many rows a state of a larger store may have, to be taken as it is."""
         self.num_used = 0
         """Rows ever handed out: those past it were never touched."""
         self.num_allocated = 0
@@ -57,8 +59,8 @@ class RowPool:
 
     def _allocate(self, needed: int) -> None:
         doubled = max(2 * self.num_allocated, _MIN_ROWS)
-        steady = self.roomy if needed <= self.roomy else needed + needed // self._spare
-        self.num_allocated = max(needed, min(doubled, steady))
+        some = _MIN_ROWS // _AHEAD + needed // _AHEAD
+        self.num_allocated = max(needed, min(doubled, max(needed, self._expected) + some))
         self.generation.resize(self.num_allocated, refcheck=False)
 
     @property

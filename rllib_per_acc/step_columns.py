@@ -125,6 +125,17 @@ class StepColumns:
             self.extras[key] = column = self._extra(key)
             column.write(step_rows[having], outputs, allocated)
 
+    def bytes_per_step(self, values: ChunkValues) -> int:
+        """What a step with such values takes (not what objects point to)."""
+        pairs: list[tuple[Column, Prepared | None]] = [
+            (self.observations, values.observations),
+            (self.infos, values.infos),
+            (self.actions, values.actions),
+            (self.rewards, values.rewards),
+            *((self._extra(key), outputs) for key, (outputs, _) in values.extras.items()),
+        ]
+        return sum(column.bytes_per_item(given) for column, given in pairs if given is not None)
+
     def clear(self, rows: Rows) -> None:
         """Forgets what `rows` held."""
         for column in self:

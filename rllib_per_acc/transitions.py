@@ -22,6 +22,7 @@ from rllib_per_acc.activity import Counts
 from rllib_per_acc.columns import Column, Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, EpisodeTable
+from rllib_per_acc.memory_estimate import check_capacity
 from rllib_per_acc.replay_options import LONGEST, positive_int
 from rllib_per_acc.row_pool import RowPool
 from rllib_per_acc.step_columns import ChunkValues, StepColumns
@@ -147,7 +148,7 @@ class TransitionStore:
 
     def __init__(self, capacity: int | None, frame_stack: int = 0) -> None:
         self._lock = threading.RLock()
-        self.take_observations: Callable[[Column, Rows], Any] = Column.take
+        self.take_observations: Callable[[Column, Rows], Any] = _take
         self.capacity = None if capacity is None else positive_int("capacity", capacity)
         self.episodes = EpisodeTable()
         self.pool = RowPool(self.capacity)
@@ -194,8 +195,9 @@ class TransitionStore:
         Raises:
             TypeError: If a chunk's flags are not bools or its `t_started` is no integer.
             ValueError: If a chunk's lengths, nesting or shapes do not fit, if it does not continue
-                its episode where that ended, or if there is a capacity and something in `evict`.
-                Nothing is changed in either case.
+                its episode where that ended, if there is a capacity and something in `evict`, or
+                if this machine has no memory for so many such steps. Nothing is changed in either
+                case.
         """
         new_steps: dict[str, int] = {}
         for chunk in chunks:
@@ -208,6 +210,8 @@ class TransitionStore:
         values = None
         if kept:
             values = self.columns.prepare(kept)
+            if self.capacity is not None and not self.columns.observations.leaves:
+                check_capacity(self.capacity, self.columns.bytes_per_step(values))
             values.skip_observations(self._check_continuations(kept, values.observations))
         steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
         return PreparedAdd(kept, values, evicted, new_steps, steps_kept)
@@ -493,3 +497,7 @@ def _same(a: Any, b: Any) -> bool:
         return bool(np.all((a == b) | ((a != a) & (b != b))))
     except ValueError:  # objects that are arrays of different shapes
         return False
+
+
+def _take(column: Column, rows: Rows) -> Any:
+    return column.take(rows)

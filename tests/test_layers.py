@@ -22,6 +22,7 @@ LAYERS = (
         "episode_table",
         "frame_column",
         "json_values",
+        "memory_estimate",
         "n_step",
         "replay_files",
         "replay_folder",

@@ -23,6 +23,7 @@ from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
+from rllib_per_acc.rllib.memory import check_memory
 from rllib_per_acc.rllib.metrics import log_activity, log_shards
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.rllib.send_record import SendRecord
@@ -234,6 +235,16 @@ class AccPrioritizedEpisodeReplayBuffer(
     def episodes(self) -> EpisodesView:
         """The stored episodes as a sequence, oldest first; reading it copies them out."""
         return EpisodesView(self._client, (self._observation_space, self._action_space))
+
+    def check_memory(self, observation_space: Any, action_space: Any) -> None:
+        """See `rllib_per_acc.rllib.memory.check_memory`; `enable` has it called at build."""
+        check_memory(
+            self.capacity,
+            self._replay_options,
+            self._shard_options,
+            observation_space,
+            action_space,
+        )
 
     def get_shard_info(self) -> list[dict[str, Any]]:
         """For each shard where it runs (`pid`, `node`), its `device`, and its counters."""

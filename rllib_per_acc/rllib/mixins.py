@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.connectors.common import AddObservationsFromEpisodesToBatch
+from ray.rllib.env import INPUT_ENV_SINGLE_SPACES
 from ray.rllib.utils import force_list
 from ray.rllib.utils.annotations import override
 from ray.rllib.utils.replay_buffers.multi_agent_episode_buffer import MultiAgentEpisodeReplayBuffer
@@ -151,6 +152,21 @@ class AccAlgorithmMixin(Algorithm):
             if AccAlgorithmMixin in cls.__bases__:
                 pair = _after(cls.config_class, AccConfigMixin), _after(cls, AccAlgorithmMixin)
                 PAIRS[pair] = cls.config_class
+
+    @override(Algorithm)
+    def setup(self, config: Any) -> None:
+        """RLlib's, and an error for a buffer that can only become too large."""
+        super().setup(config)
+        buffer, spaces = self.local_replay_buffer, self.spaces or {}
+        if (
+            isinstance(buffer, AccPrioritizedEpisodeReplayBuffer)
+            and INPUT_ENV_SINGLE_SPACES in spaces
+        ):
+            try:
+                buffer.check_memory(*spaces[INPUT_ENV_SINGLE_SPACES])
+            except ValueError:
+                self.cleanup()
+                raise
 
     @classmethod
     @override(Algorithm)

@@ -41,7 +41,9 @@ class RowsInPlace:
 
 
 def take_in_place(column: Column, rows: Rows) -> Any:
-    """As `Column.take`, but large leaves are not copied yet."""
+    """As `column.take`, but large leaves are not copied yet."""
+    if type(column) is not Column:  # it does not keep whole rows
+        return column.take(rows)
     leaves = [
         RowsInPlace(leaf, rows)
         if leaf.dtype != object and leaf[:1].nbytes >= LARGE_ROW and len(rows)
