@@ -187,7 +187,7 @@ class PrioritizedReplay(Resumable):
             distinct_steps=drawn.distinct_rows,
             distinct_episodes=drawn.distinct_slots,
             resampled=resampled,
-            mean_n_step=float(columns["n_step"].mean()),
+            mean_n_step=float(columns["n_step"].sum()) / num_items,
         )
         handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
         return ReplayBatch(columns, handle, self)

@@ -26,7 +26,7 @@ class SendRecord:
 
     def __init__(self, num_rows: int, order: Sequence[int] | None = None) -> None:
         self._num_rows = num_rows
-        self._order = range(num_rows) if order is None else order
+        self._order = order
         self._sent: list[range] = []
 
     def log(self, positions: range) -> None:
@@ -48,8 +48,12 @@ class SendRecord:
         Raises:
             RuntimeError: If what was sent does not hold every row exactly once.
         """
-        sent = [np.arange(r.start, r.stop) for r in self._sent]
-        order = np.concatenate(sent) if sent else np.asarray(self._order)
+        if self._sent:
+            order = np.concatenate([np.arange(r.start, r.stop) for r in self._sent])
+        elif self._order is not None:
+            order = np.asarray(self._order)
+        else:
+            return sent_values
         times = np.bincount(order, minlength=self._num_rows)
         if len(order) != self._num_rows or (times != 1).any():
             raise RuntimeError(
