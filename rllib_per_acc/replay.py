@@ -203,11 +203,11 @@ class PrioritizedReplay(Resumable):
         if handle.incarnation != self.incarnation:
             self.num_stale_dropped += len(handle.rows)
             return
-        self._sampler.check("priorities", priorities)
         live = self._store.pool.generation.take(handle.rows) == handle.generations
         if live.all():
             self._sampler.update(handle.rows, priorities)
         else:
+            self._sampler.check("priorities", priorities)
             self.num_stale_dropped += int(len(live) - live.sum())
             self._sampler.update(handle.rows[live], priorities[live])
 

@@ -140,11 +140,14 @@ class PrioritySampler:
         """
         if not len(priorities):
             return
-        sizes = self._sizes(priorities)
-        if power(float(sizes.max()) + (self.min_priority or 0.0), self.alpha) > _LARGEST_MASS:
+        self._check_highest(name, priorities, float(self._sizes(priorities).max()))
+
+    def _check_highest(self, name: str, priorities: Floats, highest: float) -> None:
+        if power(highest + (self.min_priority or 0.0), self.alpha) > _LARGEST_MASS:
             raise ValueError(
-                f"{name}: got {sizes.max()} at position {sizes.argmax()}, expected at most "
-                f"{_LARGEST_MASS:.3g} as the {self.alpha}-th power (alpha): sums must stay finite"
+                f"{name}: got {highest} at position {self._sizes(priorities).argmax()}, expected "
+                f"at most {_LARGEST_MASS:.3g} as the {self.alpha}-th power (alpha): sums must stay "
+                "finite"
             )
 
     def _sizes(self, priorities: Floats) -> Floats:
@@ -153,16 +156,23 @@ class PrioritySampler:
             return np.maximum(priorities, PRIORITY_FLOOR)
         return np.abs(priorities)
 
-    def masses_of(self, priorities: Floats) -> tuple[Floats, float]:
-        """Masses, never 0, and the greatest of `_sizes`."""
+    def masses_of(self, priorities: Floats, name: str = "priorities") -> tuple[Floats, float]:
+        """Masses, never 0, and the greatest of `_sizes`.
+
+        Raises:
+            ValueError: If a mass is too large; `name` says whose.
+        """
         raised, floor, offset = priorities, PRIORITY_FLOOR, self.min_priority
         if offset is not None:
             raised, floor = self._sizes(priorities) + offset, 0.0
         masses, num_lifted, highest = _core.priority_masses(
             raised, self.alpha, floor, _SMALLEST_MASS
         )
+        if offset is not None:
+            highest = float(np.abs(priorities).max(initial=0.0))
+        self._check_highest(name, priorities, highest)
         self.num_lifted += num_lifted
-        return masses, highest if offset is None else float(np.abs(priorities).max(initial=0.0))
+        return masses, highest
 
     def replace(self, freed: Rows, rows: Rows, priorities: Floats) -> None:
         """Takes out `freed` rows and gives `rows` their first priorities, in one update."""
@@ -175,7 +185,11 @@ class PrioritySampler:
             )
 
     def update(self, rows: Rows, priorities: Floats) -> None:
-        """Gives stored `rows` new priorities; of a row named twice the last one counts."""
+        """Gives stored `rows` new priorities; of a row named twice the last one counts.
+
+        Raises:
+            ValueError: If a mass is too large; nothing is changed.
+        """
         if not len(rows):
             return
         masses, highest = self.masses_of(priorities)

@@ -16,7 +16,7 @@ from ray.rllib.utils.typing import ModuleID, ResultDict
 
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
-from rllib_per_acc.replay_options import SequenceShape
+from rllib_per_acc.replay_options import SequenceShape, non_negative_int
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
 from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
@@ -147,6 +147,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         """
         count = self._num_items(num_items, batch_size_B)
         length = self.batch_length_T if batch_length_T is None else batch_length_T
+        length = non_negative_int("batch_length_T", length)
         sequences = None
         if length > 1 or lookback:
             sequences = SequenceShape(length, lookback, min_batch_length_T + 1)

@@ -37,10 +37,12 @@ def one_step_episodes(
         B episodes, and the record of where they are sent. With `owners` the rows of an agent in
         an episode follow each other, as `AgentToModuleMapping` orders them in the train batch.
     """
-    order = range(len(batch)) if owners is None else _agent_by_agent(owners)
+    order = None if owners is None else _agent_by_agent(owners)
     record = SendRecord(len(batch), order)
     items = BatchItems(batch, spaces, owners)
-    episodes: list[SingleAgentEpisode] = [OneStepEpisode(items, i, record) for i in order]
+    episodes: list[SingleAgentEpisode] = [
+        OneStepEpisode(items, i, record) for i in (range(len(batch)) if order is None else order)
+    ]
     if to_numpy:
         for episode in episodes:
             episode.to_numpy()

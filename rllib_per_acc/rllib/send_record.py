@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.sampling import Floats, checked_priorities
+from rllib_per_acc.sampling import checked_priorities
 
 
 class SendRecord:
@@ -33,13 +33,15 @@ class SendRecord:
         """Notes that a piece with these rows has been sent."""
         self._sent.append(positions)
 
-    def priorities(self, td_errors: NDArray[np.floating]) -> Floats:
-        """The priorities of all items of the batch, from TD errors as RLlib returns them.
+    def priorities(self, td_errors: Any) -> Any:
+        """What `ReplayBatch.update` wants, from TD errors as RLlib returns them.
 
         Raises:
             TypeError, ValueError: If they are not finite numbers, one for each row.
             RuntimeError: If what was sent does not hold every row exactly once.
         """
+        if self._order is None and not self._sent:
+            return td_errors
         return self._in_batch_order(checked_priorities(td_errors, self._num_rows))
 
     def _in_batch_order(self, sent_values: NDArray[Any]) -> NDArray[Any]:

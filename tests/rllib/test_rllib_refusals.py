@@ -101,8 +101,8 @@ def test_a_misspelt_key_names_the_nearest(key: str, nearest: str) -> None:
         ("beta", -1.0),
         ("beta", float("nan")),
         ("beta", "0.4"),
-        ("batch_length_T", 5),
-        ("lookback", 2),
+        ("batch_length_T", -5),
+        ("lookback", -2),
     ],
 )
 def test_sample(name: str, value: object) -> None:
