@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = README + (ROOT / "docs" / "ray.md").read_text()
+PAGES = README + "".join((ROOT / "docs" / f"{p}.md").read_text() for p in ("ray", "multi_agent"))
 # "<!-- slow -->" on the line before a block keeps it out of the quick tests.
 BLOCKS = re.findall(
     r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", PAGES, re.DOTALL | re.MULTILINE
@@ -70,7 +70,7 @@ def test_the_table_of_keys_is_complete_and_has_the_defaults():
     from dataclasses import MISSING, fields
 
     from rllib_per_acc.rllib import buffer_config
-    from rllib_per_acc.rllib.episode_buffer import AccPrioritizedEpisodeReplayBuffer as Buffer
+    from rllib_per_acc.rllib.buffer_base import EpisodeBufferBase as Buffer
 
     kinds = (
         buffer_config.ReplayOptions,
