@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rllib_per_acc.devices import BackendUnavailableError, build_info
     from rllib_per_acc.episode_chunk import EpisodeChunk
     from rllib_per_acc.replay import PrioritizedReplay
+    from rllib_per_acc.replay_options import SequenceShape
     from rllib_per_acc.rllib.config import (  # noqa: TID251 - for type checkers only
         AccDQN,
         AccDQNConfig,
@@ -55,6 +56,7 @@ _EXPORTS = {
     "MinSegmentTree": "segment_tree",
     "PrioritizedReplay": "replay",
     "PriorityTree": "segment_tree",
+    "SequenceShape": "replay_options",
     "SumSegmentTree": "segment_tree",
     "TransitionReplay": "transition_replay",
     "TransitionStore": "transitions",
@@ -78,6 +80,7 @@ __all__ = [
     "MinSegmentTree",
     "PrioritizedReplay",
     "PriorityTree",
+    "SequenceShape",
     "SumSegmentTree",
     "TransitionReplay",
     "TransitionStore",

@@ -11,13 +11,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = README + "".join((ROOT / "docs" / f"{p}.md").read_text() for p in ("ray", "multi_agent"))
+DOCS = ("ray", "multi_agent", "sequences")
+PAGES = README + "".join((ROOT / "docs" / f"{page}.md").read_text() for page in DOCS)
 # "<!-- slow -->" on the line before a block keeps it out of the quick tests.
 BLOCKS = re.findall(
     r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", PAGES, re.DOTALL | re.MULTILINE
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-SLOW_EXAMPLES = {"apex_style_dqn", "tune_sweep"}  # algorithms with actors of their own
+SLOW_EXAMPLES = {"apex_style_dqn", "recurrent_dqn", "tune_sweep"}  # whole algorithms
 
 
 def run_python(arguments, cwd, timeout):

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.joined_columns import join
-from rllib_per_acc.replay_options import LONGEST
+from rllib_per_acc.replay_options import LONGEST, SequenceShape
 from rllib_per_acc.replay_part import GatherOptions, ReplayPart
 from rllib_per_acc.replay_union import UnionRequest, draw_from_parts
 
@@ -36,7 +36,10 @@ def draw(parts, rng, num_items, n_step=(1, 1), acceptance=1.0, **options):
     """The draw, and how many rounds of calls it took."""
     kwargs = {"beta": 0.4, "stratified": False, "by_batch": False, "shorten": False} | options
     least = 1 if kwargs.pop("shorten") else LONGEST
-    gather = GatherOptions(1.0, least, infos=False, extras=False)
+    sequences = kwargs.pop("sequences", None)
+    if sequences is not None:
+        n_step, least = (sequences.length, sequences.length), sequences.least
+    gather = GatherOptions(1.0, least, infos=False, extras=False, sequences=sequences)
     request = UnionRequest(num_items, n_step, gather=gather, metrics_window=10, **kwargs)
     steps = draw_from_parts(range(len(parts)), request, rng, acceptance)
     calls, rounds = next(steps), 1
@@ -88,6 +91,28 @@ def test_frequencies_are_those_of_the_union(n_step, shorten, stratified):
     keys = list(expected)
     f_exp = np.array([expected[key] / total * counts.total() for key in keys])
     assert chisquare([counts[key] for key in keys], f_exp).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("least", [1, 3, 5])
+def test_frequencies_of_sequences_are_those_of_the_union(least, stratified):
+    """A sequence of up to 4 (or 6) steps begins by the mass of its first, if `least` are left."""
+    parts, rng = make_parts(), np.random.default_rng(3)
+    shape = SequenceShape(max(4, least + 1), 1, least)
+    expected = weights_of_steps(parts, shape.length, shape.length, shorten=True)
+    expected = {key: weight for key, weight in expected.items() if key[2] >= least}
+    counts, acceptance = Counter(), 1.0
+    for _ in range(40):
+        options = {"stratified": stratified, "sequences": shape}
+        drawn, _ = draw(parts, rng, 250, acceptance=acceptance, **options)
+        acceptance, columns = drawn.acceptance, drawn.columns
+        assert columns["rewards"].shape == (250, 1 + shape.length)
+        numbers = columns["observations"]["n"][:, 1].tolist(), columns["t"], columns["length"]
+        counts.update((f"e{i}", int(t), int(n)) for i, t, n in zip(*numbers, strict=True))
+        assert drawn.activity.counts.steps_sampled == int(columns["length"].sum())
+    assert counts.keys() <= expected.keys()
+    f_exp = np.array(list(expected.values())) / sum(expected.values()) * counts.total()
+    assert chisquare([counts[key] for key in expected], f_exp).pvalue > 1e-3
 
 
 def test_one_round_of_draws_is_enough_when_most_can_be_used():
