@@ -37,7 +37,7 @@ LAYERS = (
     ("cuda_driver", "devices"),
     ("segment_tree",),
     ("sampling", "transitions"),
-    ("draws", "joined_columns"),
+    ("draws", "joined_columns", "sequences"),
     ("resumable",),
     ("parts_on_file", "replay", "replay_batch", "transition_replay"),
     ("replay_checkpoint",),
