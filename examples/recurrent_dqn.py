@@ -2,9 +2,10 @@
 
 The first observation shows which of two doors is right; then comes a corridor in which all
 observations are the same, and only the action at its end counts: +1 for the right door, -1 for the
-other. Without memory no policy gets more than 0 on average.
+other. Without memory no policy gets more than 0 on average. It took 3,500 steps with this seed, and
+seven minutes on two cores that were busy otherwise too.
 
-    python examples/recurrent_dqn.py           # until the mean return is 0.8
+    python examples/recurrent_dqn.py           # until the mean return is 0.8: some minutes
     python examples/recurrent_dqn.py --smoke   # a few steps, to see that it runs
 """
 
