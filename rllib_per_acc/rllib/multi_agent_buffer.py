@@ -18,7 +18,6 @@ from ray.rllib.utils.replay_buffers.multi_agent_prioritized_episode_buffer impor
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
-from rllib_per_acc.activity import Counts
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import beta_at, n_step_range, non_negative
@@ -29,6 +28,7 @@ from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView
 from rllib_per_acc.rllib.metrics import AGENT, ENV, MODULE, log_level, log_shards
+from rllib_per_acc.rllib.module_counts import ModuleCounts
 from rllib_per_acc.rllib.module_replays import ModuleReplays
 from rllib_per_acc.rllib.multi_agent_activity import Drawn, MultiAgentActivity
 from rllib_per_acc.rllib.multi_agent_chunks import multi_agent_chunk_of
@@ -42,6 +42,7 @@ from rllib_per_acc.threads import serialized
 class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     EpisodeBufferBase,
     CheckpointedBuffer,
+    ModuleCounts,
     MultiAgentPrioritizedEpisodeReplayBuffer,
     metaclass=EpisodeBufferMeta,
 ):
@@ -261,60 +262,6 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         for agent_id, activity in agents.items():
             log_level(self.metrics, level, agent_id, activity, window)
         return self.metrics.reduce()
-
-    # Counts
-
-    def _count(self, of_all: int, counter: str, module_id: ModuleID | None) -> int:
-        """What all modules have, or one of them, in steps and episodes of its agents."""
-        if module_id is None:
-            return of_all
-        client = self._modules.clients.get(module_id)
-        return 0 if client is None else int(client.info()[counter])
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_num_episodes(self, module_id: ModuleID | None = None) -> int:
-        """Multi-agent episodes stored, or episodes of a module's agents."""
-        return self._count(len(self._ledger.episodes), "episodes", module_id)
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_num_episodes_evicted(self, module_id: ModuleID | None = None) -> int:
-        """Multi-agent episodes evicted so far, or episodes of a module's agents."""
-        return self._count(self._lifetimes.episodes_evicted, "episodes_evicted", module_id)
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_num_timesteps(self, module_id: ModuleID | None = None) -> int:
-        """Steps of the environment stored, or of a module's agents."""
-        return self._count(self._ledger.num_steps, "steps", module_id)
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_sampled_timesteps(self, module_id: ModuleID | None = None) -> int:
-        """Items asked for so far, or steps sampled of a module."""
-        together = self._activity.sampled_together.get(module_id, 0)
-        return together + self._count(self._lifetimes.steps_sampled, "steps_sampled", module_id)
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_added_timesteps(self, module_id: ModuleID | None = None) -> int:
-        """Steps of the environment added so far, or of a module's agents."""
-        return self._count(self._lifetimes.steps_added, "steps_added", module_id)
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_num_agent_timesteps(self) -> int:
-        """Steps of all agents stored."""
-        return self._ledger.num_agent_steps
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_added_agent_timesteps(self) -> int:
-        """Steps of all agents added so far."""
-        return self._activity.agent_steps_added
-
-    @override(MultiAgentPrioritizedEpisodeReplayBuffer)
-    def get_module_ids(self) -> list[ModuleID]:
-        """The modules whose steps have been added."""
-        return list(self._modules.clients)
-
-    @property
-    def _lifetimes(self) -> Counts:
-        return self._activity.lifetimes
 
     # Looking at it
 
