@@ -8,6 +8,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.rllib.algorithms.sac import SAC, SACConfig
 from ray.rllib.algorithms.tqc import TQC, TQCConfig
+from ray.tune.search.sample import Domain
 
 from rllib_per_acc.rllib.buffer_config import check_keys
 from rllib_per_acc.rllib.mixins import (
@@ -75,7 +76,8 @@ def enable(config: AlgorithmConfig, **options: Any) -> AccConfigMixin:
     Args:
         config: A `DQNConfig`, `SACConfig` or `TQCConfig`, an enabled config, or a config for which
             there is a pair of mixins. It is not changed.
-        **options: Keys for `replay_buffer_config` beside those that are there, `type` included.
+        **options: Keys for `replay_buffer_config` beside those that are there, `type` included;
+            values may be search spaces of Tune.
 
     Returns:
         An `AccDQNConfig`, `AccSACConfig`, `AccTQCConfig` or your own class with the mixin, not
@@ -90,12 +92,15 @@ def enable(config: AlgorithmConfig, **options: Any) -> AccConfigMixin:
     buffer_config = enabled.replay_buffer_config | options
     set_own_type(buffer_config, is_multi_agent=enabled.is_multi_agent)
     buffer_class = buffer_class_of(buffer_config)
-    if buffer_class is None:
+    # What Tune is to choose for each trial is checked there.
+    type_ = buffer_config.get("type")
+    is_searched = isinstance(type_, Domain) or (isinstance(type_, dict) and "grid_search" in type_)
+    if buffer_class is None and not is_searched:
         raise ValueError(
-            f"type: got {buffer_config.get('type')!r} in replay_buffer_config, expected {TYPE!r}, "
+            f"type: got {type_!r} in replay_buffer_config, expected {TYPE!r}, "
             f"that class, or one of RLlib's that it replaces: {', '.join(REPLACES)}"
         )
-    if buffer_class in OWN_BUFFERS:
+    if buffer_class in OWN_BUFFERS or is_searched:
         check_keys(key for key in buffer_config if key != "type")
     enabled.replay_buffer_config = buffer_config
     return enabled

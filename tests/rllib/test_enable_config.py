@@ -195,7 +195,17 @@ def test_values_to_search_are_taken() -> None:
     assert enable(DQNConfig(), capacity=space).replay_buffer_config["capacity"] == space
 
 
-@pytest.mark.parametrize("type_", ["MultiAgentReplayBuffer", "no.such.Buffer", 3, None])
+def test_tune_may_choose_the_type() -> None:
+    from ray import tune
+
+    space = tune.grid_search([TYPE, "PrioritizedEpisodeReplayBuffer"])
+    config = enable(DQNConfig(), type=space, num_shards=tune.choice([0, 1]))
+    assert config.replay_buffer_config["type"] == space
+    with pytest.raises(TypeError, match=r"'num_shard'.*'num_shards'"):
+        enable(DQNConfig(), type=space, num_shard=1)
+
+
+@pytest.mark.parametrize("type_", ["MultiAgentReplayBuffer", "no.such.Buffer", 3, None, {}])
 def test_a_type_that_is_no_buffer_of_ours(type_: Any) -> None:
     with pytest.raises(ValueError, match="type: got") as error:
         enable(DQNConfig(), type=type_)

@@ -123,7 +123,7 @@ def test_pbt_copies_the_buffer_where_asked(tmp_path: Path, copied: bool) -> None
         quantile_fraction=0.5,
         resample_probability=0.0,
         synch=True,
-        hyperparam_mutations={"replay_buffer_config": {"alpha": [0.2, 0.6, 0.9]}},
+        hyperparam_mutations={"replay_buffer_config": {"alpha": [0.5, 0.6, 0.9]}},
     )
     config = enabled(stored=copied, alpha=tune.grid_search([0.2, 0.6]), num_shards=1)
     results = tuner(
@@ -143,21 +143,21 @@ def test_pbt_copies_the_buffer_where_asked(tmp_path: Path, copied: bool) -> None
     assert_all_gone(results)
 
 
-def fail_once(*, algorithm: Any, result: dict, **_: Any) -> None:
-    """Lets a trial fail in its second iteration, the first time."""
-    tell(algorithm=algorithm, result=result)
-    failed = Path(algorithm.config.env_config["folder"], "failed")
-    if result["training_iteration"] == 2 and not failed.exists():
-        failed.touch()
-        raise RuntimeError("this trial fails once")
+def failing_once(folder: Path) -> Any:
+    """A callback that lets a trial fail in its second iteration, the first time."""
+
+    def fail_once(*, algorithm: Any, result: dict, **_: Any) -> None:
+        tell(algorithm=algorithm, result=result)
+        if result["training_iteration"] == 2 and not (folder / "failed").exists():
+            (folder / "failed").touch()
+            raise RuntimeError("this trial fails once")
+
+    return fail_once
 
 
 @pytest.mark.parametrize("by", ["trial", "tuner"])
 def test_a_trial_that_failed_goes_on_with_its_buffer(tmp_path: Path, by: str) -> None:
-    config = enabled(stored=True, num_shards=2).environment(
-        "CartPole-v1", env_config={"folder": str(tmp_path)}
-    )
-    config.environment(disable_env_checking=True).callbacks(on_train_result=fail_once)
+    config = enabled(stored=True, num_shards=2).callbacks(on_train_result=failing_once(tmp_path))
     given = {
         "checkpoint_config": tune.CheckpointConfig(checkpoint_frequency=1),
         "failure_config": tune.FailureConfig(max_failures=1 if by == "trial" else 0),
