@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from rllib_per_acc.rllib.multi_agent_buffer import (  # noqa: TID251 - for type checkers only
         AccMultiAgentPrioritizedEpisodeReplayBuffer,
     )
+    from rllib_per_acc.rllib.old_stack.multi_agent_buffer import (  # noqa: TID251
+        AccMultiAgentPrioritizedReplayBuffer,
+    )
+    from rllib_per_acc.rllib.old_stack.prioritized_buffer import (  # noqa: TID251
+        AccPrioritizedReplayBuffer,
+    )
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
     from rllib_per_acc.transition_replay import TransitionReplay
     from rllib_per_acc.transitions import TransitionStore
@@ -46,7 +52,9 @@ _EXPORTS = {
     "AccDQN": "rllib.config",
     "AccDQNConfig": "rllib.config",
     "AccMultiAgentPrioritizedEpisodeReplayBuffer": "rllib.multi_agent_buffer",
+    "AccMultiAgentPrioritizedReplayBuffer": "rllib.old_stack.multi_agent_buffer",
     "AccPrioritizedEpisodeReplayBuffer": "rllib.episode_buffer",
+    "AccPrioritizedReplayBuffer": "rllib.old_stack.prioritized_buffer",
     "AccSAC": "rllib.config",
     "AccSACConfig": "rllib.config",
     "AccTQC": "rllib.config",
@@ -70,7 +78,9 @@ __all__ = [
     "AccDQN",
     "AccDQNConfig",
     "AccMultiAgentPrioritizedEpisodeReplayBuffer",
+    "AccMultiAgentPrioritizedReplayBuffer",
     "AccPrioritizedEpisodeReplayBuffer",
+    "AccPrioritizedReplayBuffer",
     "AccSAC",
     "AccSACConfig",
     "AccTQC",

@@ -53,3 +53,25 @@ def join(
                 out[where] = leaves[piece][rows]
         joined.append(out)
     return unflatten(joined, layout), positions
+
+
+def placed(pieces: Sequence[tuple[Any, Positions]]) -> Any:
+    """Joins nested arrays so that item i of a piece comes to its i-th position.
+
+    Args:
+        pieces: Of each piece the arrays, and the positions of their items; these are 0, 1, ... in
+            all.
+
+    Raises:
+        ValueError: If two pieces are not nested alike.
+    """
+    layout = layout_of(pieces[0][0])
+    leaves_of = [flatten(arrays, layout, "columns") for arrays, _ in pieces]
+    size = sum(len(positions) for _, positions in pieces)
+    joined = []
+    for leaves in zip(*leaves_of, strict=True):
+        out = np.empty((size, *leaves[0].shape[1:]), np.result_type(*leaves))
+        for leaf, (_, positions) in zip(leaves, pieces, strict=True):
+            out[positions] = leaf
+        joined.append(out)
+    return unflatten(joined, layout)

@@ -50,13 +50,13 @@ _KINDS = (ReplayOptions, ShardOptions, AdapterOptions)
 _KIND_OF = {f.name: kind for kind in _KINDS for f in fields(kind)}
 
 
-def check_keys(keys: Iterable[str]) -> None:
+def check_keys(keys: Iterable[str], known: Iterable[str] = (*_KIND_OF, *OWN_KEYS)) -> None:
     """Checks that all keys are known.
 
     Raises:
         TypeError: If one is not; the nearest known one is named.
     """
-    known = sorted({*_KIND_OF, *OWN_KEYS})
+    known = sorted(set(known))
     for key in keys:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)

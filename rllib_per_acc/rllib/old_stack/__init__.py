@@ -1,0 +1,1 @@
+"""RLlib's old API stack: `SampleBatch`es, and buffers that may be actors themselves."""

@@ -1,0 +1,34 @@
+"""Where the rows of a buffer are: rings in its own process, or in Ray actors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rllib_per_acc.prioritized_ring import PrioritizedRing
+from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.ring_client import RingClient
+from rllib_per_acc.rllib.compat import made_into_actor
+from rllib_per_acc.shards.shard_options import ShardOptions
+
+RingMaker = Callable[[str], RingClient]
+"""Makes the ring with this name."""
+
+
+def ring_maker(
+    buffer_class: type, capacity: int, options: ReplayOptions, shards: ShardOptions
+) -> RingMaker:
+    """How the rings of a buffer are made.
+
+    Actors are started for the first ring and hold all of them. RLlib's `validate_buffer_config`
+    makes a buffer only to look at its class, which should start none.
+
+    Args:
+        buffer_class: The buffer's class. Where it was itself made into an actor the rows stay in
+            that actor.
+        capacity: Time steps to keep in each ring.
+        options: Options of the rings.
+        shards: How many actors, and where; none for the rows in this process.
+    """
+    if shards.num_shards == 0 or made_into_actor(buffer_class):
+        return lambda name: PrioritizedRing(capacity, options, name)
+    raise NotImplementedError
