@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -327,6 +328,10 @@ def checked_unit(storage_unit: str | StorageUnit) -> StorageUnit:
 
 
 def _window_stats(name: str, count: int, last: Floats) -> dict[str, Any]:
+    """What RLlib's `WindowStat` says; of no values without its warnings and random numbers."""
+    if not count:
+        nothing = {"mean": math.nan, "std": math.nan, "quantiles": []}
+        return {f"{name}_count": 0} | {f"{name}_{key}": value for key, value in nothing.items()}
     window = WindowStat(name, WINDOW)
     for value in last:
         window.push(float(value))
