@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from rllib_per_acc.prioritized_ring import PrioritizedRing
 from rllib_per_acc.replay_options import ReplayOptions
@@ -31,4 +32,8 @@ def ring_maker(
     """
     if shards.num_shards == 0 or made_into_actor(buffer_class):
         return lambda name: PrioritizedRing(capacity, options, name)
-    raise NotImplementedError
+    from rllib_per_acc.shards.ring_shards import RingShards
+    from rllib_per_acc.shards.sharded_ring import ShardedRing
+
+    start = cache(lambda: RingShards(capacity, options, shards))
+    return lambda name: ShardedRing(start(), name)
