@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ray.rllib.utils import metrics as keys
 
 from rllib_per_acc.bench.buffer import ALPHA, BATCH, BETA, GAMMA, N_STEP
 from rllib_per_acc.bench.report import Settings, Table
-from rllib_per_acc.bench.timing import interleaved
+from rllib_per_acc.bench.timing import Timing, interleaved
 from rllib_per_acc.rllib.config import enable
 
 CAPACITY = 500_000
@@ -57,8 +58,21 @@ def dqn_config(replay_buffer: dict[str, Any]) -> DQNConfig:
     )
 
 
-def run(settings: Settings) -> list[Table]:
-    """The table of training steps, and where their time goes; torch on one thread."""
+@contextmanager
+def filled(
+    configs: dict[str, Any],
+    first_steps: int,
+    steps_sampled: Callable[[Any], int],
+    settings: Settings,
+) -> Iterator[dict[str, Any]]:
+    """Algorithms with some steps in their buffers, in one Ray, torch on one thread.
+
+    Args:
+        configs: Of the algorithms, by name.
+        first_steps: How many env steps to sample.
+        steps_sampled: How many an algorithm has sampled.
+        settings: Of the benchmark.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     ray.init(
@@ -68,26 +82,37 @@ def run(settings: Settings) -> list[Table]:
         log_to_driver=False,
         logging_level="ERROR",
     )
-    configs: dict[str, Any] = {name: dqn_config(buffer) for name, buffer in SIDES.items()}
-    configs["rows, enabled"] = enable(configs["rows"])
     algorithms = {name: config.build_algo() for name, config in configs.items()}
     try:
         for name, algorithm in algorithms.items():
-            settings.progress(f"training: first {FIRST_STEPS:,} env steps, {name}")
-            while _steps_sampled(algorithm) < FIRST_STEPS:
+            settings.progress(f"training: first {first_steps:,} env steps, {name}")
+            while steps_sampled(algorithm) < first_steps:
                 algorithm.training_step()
         settings.progress("training: timing")
-        timings = interleaved(
-            {name: _stepping(algorithm) for name, algorithm in algorithms.items()},
-            lambda: None,
-            repeats=5 if settings.quick else 40,
-        )
-        phases: list[list[Any]] = [[name, *_phases(a)] for name, a in algorithms.items()]
+        yield algorithms
     finally:
         for algorithm in algorithms.values():
             algorithm.stop()
         ray.shutdown()
         torch.set_num_threads(threads)
+
+
+def time_steps(algorithms: dict[str, Any], repeats: int) -> dict[str, Timing]:
+    """Times a training step of each, in turn."""
+    return interleaved(
+        {name: _stepping(algorithm) for name, algorithm in algorithms.items()},
+        lambda: None,
+        repeats=repeats,
+    )
+
+
+def run(settings: Settings) -> list[Table]:
+    """The table of training steps, and where their time goes; torch on one thread."""
+    configs: dict[str, Any] = {name: dqn_config(buffer) for name, buffer in SIDES.items()}
+    configs["rows, enabled"] = enable(configs["rows"])
+    with filled(configs, FIRST_STEPS, _steps_sampled, settings) as algorithms:
+        timings = time_steps(algorithms, 5 if settings.quick else 40)
+        phases: list[list[Any]] = [[name, *_phases(a)] for name, a in algorithms.items()]
     steps = [
         (name, 1e3 * timing.median, timing.times_faster_than(timings["rllib"]))
         for name, timing in timings.items()
