@@ -13,6 +13,11 @@ from rllib_per_acc.row_ring import Counts
 from rllib_per_acc.sampling import Floats
 from rllib_per_acc.structures import map_leaves
 
+_CONTAINERS = [
+    name for name, value in vars(SampleBatch()).items() if isinstance(value, set | dict | list)
+]
+"""Attributes of a `SampleBatch` that every one has for itself."""
+
 
 class DrawnItems(NamedTuple):
     """A batch of n items.
@@ -38,6 +43,7 @@ class SingleItems:
 
     def __init__(self) -> None:
         self._drawn: DrawnItems | None = None
+        self._attributes: dict[str, Any] = {}
         self._beta: Any = None
         self._next = 0
         self._ahead = 1
@@ -54,18 +60,19 @@ class SingleItems:
             self._retire()
             self._drawn = draw(max(self._ahead, sum(map(len, self._handed_out))))
             self._beta = beta
+            self._attributes = vars(SampleBatch(_columns_of(self._drawn.batch, 0)))
         i = self._next
         self._next += 1
 
-        def item(leaf: Any) -> Any:
-            return leaf[i : i + 1]
-
-        columns = {
-            name: map_leaves(item, values) if isinstance(values, dict | tuple) else item(values)
-            for name, values in dict.items(self._drawn.batch)
-        }
+        # The constructor would take longer than all the rest; what it finds is the same every time.
+        item = SampleBatch.__new__(SampleBatch)
+        dict.update(item, _columns_of(self._drawn.batch, i))
+        vars(item).update(self._attributes)
+        for name in _CONTAINERS:
+            setattr(item, name, type(self._attributes[name])())
         updates = float(self._drawn.grad_updates[i])
-        return SampleBatch(columns, _num_grad_updates=0.0 if isnan(updates) else updates)
+        item.num_grad_updates = 0.0 if isnan(updates) else updates
+        return item
 
     def _retire(self) -> None:
         if self._drawn is not None:
@@ -83,3 +90,13 @@ class SingleItems:
         self._handed_out = []
         self._ahead = len(slots) or self._ahead
         return slots
+
+
+def _columns_of(batch: SampleBatch, i: int) -> dict[str, Any]:
+    def row(leaf: Any) -> Any:
+        return leaf[i : i + 1]
+
+    return {
+        name: map_leaves(row, values) if isinstance(values, dict | tuple) else row(values)
+        for name, values in dict.items(batch)
+    }
