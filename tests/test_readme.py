@@ -18,7 +18,7 @@ BLOCKS = re.findall(
     r"^(?:<!-- (slow) -->\n)?```python\n(.*?)^```$", PAGES, re.DOTALL | re.MULTILINE
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-SLOW_EXAMPLES = {"apex_style_dqn", "recurrent_dqn", "tune_sweep"}  # whole algorithms
+SLOW_EXAMPLES = {"apex_old_stack", "apex_style_dqn", "recurrent_dqn", "tune_sweep"}  # algorithms
 
 
 def run_python(arguments, cwd, timeout):

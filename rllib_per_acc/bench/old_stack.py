@@ -18,14 +18,12 @@ FIRST_STEPS = 1_000
 OURS = "rllib_per_acc.AccMultiAgentPrioritizedReplayBuffer"
 
 
-class RLlibsBuffer(  # type: ignore[misc]
-    MultiAgentPrioritizedReplayBuffer, metaclass=EpisodeBufferMeta
-):
+class Theirs(MultiAgentPrioritizedReplayBuffer, metaclass=EpisodeBufferMeta):  # type: ignore[misc]
     """RLlib's own, which its DQN cannot build without this metaclass."""
 
 
 SIDES: dict[str, dict[str, Any]] = {
-    "rllib": {"type": RLlibsBuffer},
+    "rllib": {"type": Theirs},
     "ours": {"type": OURS, "num_shards": 0},
     "ours, in an actor": {"type": OURS},
     "ours, a batch per call": {"type": OURS, "num_shards": 0, "items_per_sample_call": BATCH},

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from abc import ABCMeta
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import ray
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class EpisodeBufferMeta(ABCMeta):
@@ -20,6 +22,8 @@ class EpisodeBufferMeta(ABCMeta):
     `"EpisodeReplayBuffer" in config["replay_buffer_config"]["type"]`, also of a class: under Tune
     `AlgorithmConfig.update_from_dict` has turned the dotted string into one by then.
     `SACConfig.validate` asks whether `type` is in a list of names of RLlib's own buffers.
+    Old-stack DQN, after `validate_buffer_config` has put the class in the place of its name, asks
+    the first of these even of RLlib's own buffers, which do not build for that reason.
     `deep_update`, called by `training(replay_buffer_config=...)`, drops all other keys where
     `value["type"] != original[k]["type"]`, also if one is the class and one its dotted name.
     """
@@ -33,6 +37,19 @@ class EpisodeBufferMeta(ABCMeta):
         return type.__eq__(cls, other)
 
     __hash__ = type.__hash__
+
+
+class ApplyMixin:
+    """`apply` for buffers made into actors by hand, and called by a `FaultTolerantActorManager`.
+
+    `FaultAwareApply.apply` answers an exception with `if self.config.restart_failed_env_runners`;
+    a buffer has no `config`, and what the caller sees is that. It would end the actor otherwise,
+    because its state may be broken; calls of this package's buffers that fail change nothing.
+    """
+
+    def apply(self, func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Calls a function with this buffer; an error reaches the caller, and the rows stay."""
+        return func(self, *args, **kwargs)
 
 
 class ClassReference(NamedTuple):

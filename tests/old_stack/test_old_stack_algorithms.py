@@ -74,7 +74,7 @@ def train(config: AlgorithmConfig, iterations: int = 3) -> tuple[Any, dict]:
     [
         (DQNConfig, NAME, {"num_shards": 0}),
         (DQNConfig, CLASS, {"num_shards": 1}),
-        (SACConfig, NAME, {"num_shards": 2}),
+        pytest.param(SACConfig, NAME, {"num_shards": 2}, marks=pytest.mark.slow),
         (SACConfig, CLASS, {"num_shards": 0, "items_per_sample_call": 16}),
     ],
     ids=["DQN by name", "DQN by class, an actor", "SAC by name, two actors", "SAC by class"],
@@ -113,6 +113,7 @@ def test_worker_side_priorities_arrive() -> None:
         algo.stop()
 
 
+@pytest.mark.slow
 def test_compressed_observations_train() -> None:
     config = old_stack(DQNConfig, NAME, num_shards=0).env_runners(compress_observations=True)
     stats, _ = train(config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from ray.rllib.policy.sample_batch import SampleBatch
@@ -19,7 +19,7 @@ from ray.rllib.utils.replay_buffers.replay_buffer import StorageUnit
 from ray.rllib.utils.typing import PolicyID, SampleBatchType
 
 from rllib_per_acc.replay_options import non_negative, positive_int
-from rllib_per_acc.rllib.compat import EpisodeBufferMeta, made_into_actor
+from rllib_per_acc.rllib.compat import ApplyMixin, EpisodeBufferMeta, made_into_actor
 from rllib_per_acc.rllib.old_stack.options import OldStackOptions, split_options
 from rllib_per_acc.rllib.old_stack.prioritized_buffer import (
     AccPrioritizedReplayBuffer,
@@ -28,8 +28,6 @@ from rllib_per_acc.rllib.old_stack.prioritized_buffer import (
 from rllib_per_acc.rllib.old_stack.rings import RingMaker, ring_maker
 from rllib_per_acc.rllib.old_stack.sample_batches import is_plain
 from rllib_per_acc.sampling import PRIORITY_FLOOR, checked_priorities
-
-T = TypeVar("T")
 
 _OWN_KEYS = (
     "capacity",
@@ -48,7 +46,7 @@ _OWN_KEYS = (
 
 @OldAPIStack
 class AccMultiAgentPrioritizedReplayBuffer(
-    MultiAgentPrioritizedReplayBuffer, metaclass=EpisodeBufferMeta
+    ApplyMixin, MultiAgentPrioritizedReplayBuffer, metaclass=EpisodeBufferMeta
 ):
     """RLlib's `MultiAgentPrioritizedReplayBuffer` (old API stack), fast.
 
@@ -182,14 +180,6 @@ class AccMultiAgentPrioritizedReplayBuffer(
                 errors = np.abs(checked_priorities(td_errors, len(indexes)))
                 priorities = np.maximum(errors + self.prioritized_replay_eps, PRIORITY_FLOOR)
                 self.replay_buffers[policy_id].update_priorities(indexes, priorities)
-
-    def apply(self, func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Calls a function with this buffer, for `FaultTolerantActorManager`.
-
-        RLlib's `FaultAwareApply.apply` ends the actor when `func` raises, or rather fails itself
-        because a buffer has no `config`. Here the error reaches the caller, and the rows stay.
-        """
-        return func(self, *args, **kwargs)
 
     def get_shard_info(self) -> list[dict[str, Any]]:
         """For each policy and actor: `policy_id` and `AccPrioritizedReplayBuffer.get_shard_info`.

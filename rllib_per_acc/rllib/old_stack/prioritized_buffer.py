@@ -21,7 +21,7 @@ from ray.rllib.utils.typing import SampleBatchType
 
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.ring_client import RingClient
-from rllib_per_acc.rllib.compat import EpisodeBufferMeta
+from rllib_per_acc.rllib.compat import ApplyMixin, EpisodeBufferMeta
 from rllib_per_acc.rllib.old_stack.buffer_state import from_rllib, to_rllib
 from rllib_per_acc.rllib.old_stack.options import OldStackOptions, split_options
 from rllib_per_acc.rllib.old_stack.rings import RingMaker, ring_maker
@@ -34,7 +34,7 @@ _OWN_KEYS = ("capacity", "storage_unit", "alpha", "beta")
 
 
 @OldAPIStack
-class AccPrioritizedReplayBuffer(PrioritizedReplayBuffer, metaclass=EpisodeBufferMeta):
+class AccPrioritizedReplayBuffer(ApplyMixin, PrioritizedReplayBuffer, metaclass=EpisodeBufferMeta):
     """RLlib's `PrioritizedReplayBuffer` (old API stack), fast.
 
     It does what RLlib's class does under the same names. With the storage unit `timesteps` steps
