@@ -12,7 +12,7 @@ import numpy as np
 
 from rllib_per_acc.joined_columns import placed
 from rllib_per_acc.recent_values import RecentValues
-from rllib_per_acc.replay_options import ReplayOptions, beta_at
+from rllib_per_acc.replay_options import PriorityOptions, beta_at
 from rllib_per_acc.ring_client import EmptyRingError, RingSample, RingStats
 from rllib_per_acc.row_ring import WINDOW, Counts, RowBatch, RowRing, checked_slots
 from rllib_per_acc.sampling import (
@@ -66,17 +66,11 @@ class PrioritizedRing:
         name: Of the ring; rings with other names draw other random numbers from one seed.
     """
 
-    def __init__(self, capacity: int, options: ReplayOptions, name: str = "") -> None:
+    def __init__(self, capacity: int, options: PriorityOptions, name: str = "") -> None:
         self.options = options
         self.rng = ring_rng(options.seed, name)
         self.ring = RowRing(capacity)
-        self.sampler = PrioritySampler(
-            options.alpha,
-            max_priority=options.max_priority,
-            sampling=options.sampling,
-            weight_normalization=options.weight_normalization,
-            device=options.device,
-        )
+        self.sampler = PrioritySampler(options)
         self.steps_sampled = 0
         self.changes = RecentValues(WINDOW)
 
@@ -111,12 +105,10 @@ class PrioritizedRing:
         """
         if not self.ring.num_rows:
             raise EmptyRingError("Trying to sample from an empty buffer.")
-        beta = beta_at(self.options.beta if beta is None else beta, self.ring.steps_added)
-        slots = self.sampler.draw(num_items, self.rng)
-        weights = self.sampler.weights(self.sampler.tree[slots], self.ring.num_rows, beta)
-        return RingSample(
-            self.ring.take(slots), slots.astype(np.int64), weights, self.ring.counts[slots]
-        )
+        beta = beta_at(self.options.beta if beta is None else beta, lambda: self.ring.steps_added)
+        slots, masses = self.sampler.draw(num_items, self.rng)
+        weights = self.sampler.weights(masses, self.ring.num_rows, beta)
+        return RingSample(self.take(slots), slots, weights, self.ring.counts[slots])
 
     def take(self, slots: Counts) -> dict[str, Any]:
         """The columns of the rows in these slots, copied."""
@@ -143,7 +135,7 @@ class PrioritizedRing:
             return
         before = self.sampler.tree[slots]
         self.sampler.update(slots.astype(np.int32), priorities)
-        after = self.sampler.masses_of(priorities)
+        after, _ = self.sampler.masses_of(priorities)
         order = np.argsort(slots, kind="stable")
         again = np.flatnonzero(np.diff(slots[order]) == 0)
         before[order[again + 1]] = after[order[again]]
@@ -247,18 +239,21 @@ class PrioritizedRing:
         }
 
     def take_in(self, moved: MovedRows) -> None:
-        """Stores rows with the masses they had elsewhere, and goes on from their counters."""
+        """Stores rows with the masses they had elsewhere, and their counters, in this new ring."""
+        masses = np.empty(0)
         if moved.rows:
             batch = RowBatch(*(moved.rows[name] for name in ("columns", "counts", "sizes")))
             slots = self.ring.write(batch, self.ring.prepare(batch))
-            self.sampler.reserve(self.ring.num_rows)
-            self.sampler.replace_masses(slots[:0], slots, moved.rows["masses"])
-        self.sampler.lifetime_max_priority = moved.max_priority
+            masses = np.empty(self.ring.num_rows)
+            masses[slots] = moved.rows["masses"]
+        description, _ = self.sampler.state(0)
+        description["lifetime_max_priority"] = moved.max_priority
+        self.sampler.restore(description, {"masses": masses})
         self.ring.steps_added, self.steps_sampled = moved.steps_added, moved.steps_sampled
 
 
 def split_rows(
-    states: Sequence[dict[str, Any]], options: ReplayOptions, num_parts: int
+    states: Sequence[dict[str, Any]], options: PriorityOptions, num_parts: int
 ) -> list[MovedRows]:
     """The rows of rings dealt out to `num_parts` others, in the order in which they were added.
 

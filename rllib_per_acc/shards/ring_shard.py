@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rllib_per_acc.prioritized_ring import MovedRows, PrioritizedRing
-from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.replay_options import PriorityOptions
 from rllib_per_acc.ring_client import RingSample
 from rllib_per_acc.row_ring import Counts, RowBatch
 from rllib_per_acc.sampling import Floats
@@ -51,14 +51,14 @@ class RingsPart:
 
     Args:
         capacity: Time steps to keep in each ring.
-        options: Fields of `ReplayOptions` by name.
+        options: Fields of `PriorityOptions` by name.
     """
 
     incarnation = 0
 
-    def __init__(self, capacity: int, options: dict[str, Any]) -> None:
+    def __init__(self, capacity: Any, options: dict[str, Any]) -> None:
         self._capacity = capacity
-        self._options = ReplayOptions(**options)
+        self._options = PriorityOptions(**options)
         self._rings: dict[str, PrioritizedRing] = {}
         self._is_successor = False
         self.tree = PriorityTree(1, self._options.device)  # an error here, not at the first add
@@ -114,13 +114,8 @@ class RingsPart:
     def rows_at(self, name: str, fractions: Floats) -> RingSample:
         """The rows at these fractions, in [0, 1), of the part's mass; masses for weights."""
         ring = self._ring(name)
-        slots = ring.sampler.rows_at(fractions)
-        return RingSample(
-            ring.ring.take(slots),
-            slots.astype(np.int64),
-            ring.sampler.tree[slots],
-            ring.ring.counts[slots],
-        )
+        slots, masses = ring.sampler.tree.draw(fractions)
+        return RingSample(ring.take(slots), slots, masses, ring.ring.counts[slots])
 
     def on_ring(self, name: str, method: str, *arguments: Any) -> Any:
         """Any other method of `PrioritizedRing`."""
@@ -140,9 +135,11 @@ class RingShard(ReplayShard):
     """A `RingsPart` for use as a Ray actor; see there for the arguments."""
 
     _replay: Any
+    _part: Any
 
     def _start_empty(self) -> None:
-        self._replay = RingsPart(*self._arguments)
+        capacity, options = self._arguments
+        self._part = self._replay = RingsPart(capacity, options)
         self._boot = time.time_ns()
 
     def add(self, name: str, batch: RowBatch, weight: Any) -> None:  # type: ignore[override]

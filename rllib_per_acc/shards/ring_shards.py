@@ -8,7 +8,7 @@ from dataclasses import asdict
 import ray
 from ray.actor import ActorHandle
 
-from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.replay_options import PriorityOptions
 from rllib_per_acc.shards.placement import (
     PLACEMENT_TIMEOUT_S,
     ShardPlacementError,
@@ -34,7 +34,9 @@ class RingShards:
         BackendUnavailableError: If the shards are to use a GPU and cannot.
     """
 
-    def __init__(self, capacity: int, options: ReplayOptions, shard_options: ShardOptions) -> None:
+    def __init__(
+        self, capacity: int, options: PriorityOptions, shard_options: ShardOptions
+    ) -> None:
         n = shard_options.num_shards
         if capacity < n:
             raise ValueError(f"capacity: got {capacity}, expected at least num_shards={n}")

@@ -130,7 +130,7 @@ class ShardedRing:
         if not size:
             raise EmptyRingError("Trying to sample from an empty buffer.")
         steps_added = sum(part.steps_added for part in totals.values())
-        beta = beta_at(options.beta if beta is None else beta, steps_added)
+        beta = beta_at(options.beta if beta is None else beta, lambda: steps_added)
         filled = [i for i in up if totals[i].num_rows]
         ends = np.cumsum([totals[i].mass for i in filled])
         masses = fractions(num_items, self._rng, options.sampling == "stratified") * ends[-1]

@@ -101,8 +101,7 @@ class AccMultiAgentPrioritizedReplayBuffer(
             prioritized_replay_alpha: Exponent of the priorities, >= 0; 0 draws uniformly.
             prioritized_replay_beta: Exponent of the importance weights, or a schedule of it.
             prioritized_replay_eps: Added to the absolute TD errors.
-            **options: The fields of `ReplayOptions` (but those about episodes), `ShardOptions` and
-                `CallOptions`.
+            **options: The fields of `PriorityOptions`, `ShardOptions` and `CallOptions`.
 
         Raises:
             TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value

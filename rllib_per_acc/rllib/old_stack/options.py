@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rllib_per_acc.replay_options import ReplayOptions, positive_int
+from rllib_per_acc.replay_options import PriorityOptions, positive_int
 from rllib_per_acc.rllib.buffer_config import check_keys
 from rllib_per_acc.shards.shard_options import ShardOptions
 
@@ -17,8 +17,6 @@ IGNORED = (
     "worker_side_prioritization",
 )
 """Keys that RLlib, its policies or Ape-X read, and that mean nothing to a buffer."""
-
-_OF_EPISODES = {"incomplete_n_step", "metrics_window"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +38,13 @@ class CallOptions:
 class OldStackOptions:
     """All options beside RLlib's own."""
 
-    replay: ReplayOptions
+    replay: PriorityOptions
     shards: ShardOptions
     calls: CallOptions
 
 
 _KEYS = {
-    kind: {f.name for f in fields(kind)} - _OF_EPISODES
-    for kind in (ReplayOptions, ShardOptions, CallOptions)
+    kind: {f.name for f in fields(kind)} for kind in (PriorityOptions, ShardOptions, CallOptions)
 }
 
 
@@ -59,14 +56,14 @@ def split_options(
     Args:
         options: Keys and values as written in `replay_buffer_config`, but those in `own_keys`.
         own_keys: The keys that the constructor names.
-        alpha: See `ReplayOptions`.
+        alpha: See `PriorityOptions`.
         beta: Likewise; None for the default.
 
     Raises:
         TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value is
             wrong.
     """
-    replay_keys = _KEYS[ReplayOptions] - {"alpha", "beta"}
+    replay_keys = _KEYS[PriorityOptions] - {"alpha", "beta", "min_priority"}
     known = {*replay_keys, *_KEYS[ShardOptions], *_KEYS[CallOptions], *own_keys, *IGNORED}
     check_keys(options, known)
     if options.get("prefetch", 0):
@@ -79,7 +76,7 @@ def split_options(
 
     more = {"alpha": alpha} | ({} if beta is None else {"beta": beta})
     return OldStackOptions(
-        ReplayOptions(**of(replay_keys), **more),
+        PriorityOptions(**of(replay_keys), **more),
         ShardOptions(**of(_KEYS[ShardOptions])),
         CallOptions(**of(_KEYS[CallOptions])),
     )

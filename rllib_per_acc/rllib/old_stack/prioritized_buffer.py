@@ -63,8 +63,7 @@ class AccPrioritizedReplayBuffer(ApplyMixin, PrioritizedReplayBuffer, metaclass=
             alpha: Exponent of the priorities, >= 0; 0 draws uniformly.
             beta: Exponent of the importance weights where `sample` is given none, or a schedule
                 of it.
-            **options: The fields of `ReplayOptions` (but those about episodes), `ShardOptions` and
-                `CallOptions`.
+            **options: The fields of `PriorityOptions`, `ShardOptions` and `CallOptions`.
 
         Raises:
             TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value

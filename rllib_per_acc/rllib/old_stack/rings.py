@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from rllib_per_acc.prioritized_ring import PrioritizedRing
-from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.replay_options import PriorityOptions
 from rllib_per_acc.ring_client import RingClient
 from rllib_per_acc.rllib.compat import made_into_actor
 from rllib_per_acc.shards.shard_options import ShardOptions
@@ -16,7 +16,7 @@ RingMaker = Callable[[str], RingClient]
 
 
 def ring_maker(
-    buffer_class: type, capacity: int, options: ReplayOptions, shards: ShardOptions
+    buffer_class: type, capacity: int, options: PriorityOptions, shards: ShardOptions
 ) -> RingMaker:
     """How the rings of a buffer are made.
 
