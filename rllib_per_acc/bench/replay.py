@@ -130,22 +130,28 @@ def _images(settings: Settings) -> Table:
     rng = np.random.default_rng(0)
     settings.progress("replay: images")
     replay = PrioritizedReplay(capacity, alpha=ALPHA, beta=BETA, seed=0)
+    compressed = PrioritizedReplay(capacity, alpha=ALPHA, beta=BETA, seed=0, frame_stack=4)
     for number in range(capacity // steps):
-        frames = rng.integers(0, 256, (steps + 1, 84, 84, 4), np.uint8)
+        frames = rng.integers(0, 256, (steps + 4, 84, 84), np.uint8)
+        stacks = np.lib.stride_tricks.sliding_window_view(frames, 4, axis=0)
         chunk = EpisodeChunk(
-            f"episode-{number}", frames, rng.integers(0, 6, steps), rng.random(steps)
+            f"episode-{number}", stacks, rng.integers(0, 6, steps), rng.random(steps)
         )
         replay.add([chunk])
+        compressed.add([chunk])
     frames = rng.integers(0, 256, (capacity, 84, 84, 4), np.uint8)
     timings = interleaved(
         {
             "sample": lambda _: replay.sample(BATCH),
+            "compressed": lambda _: compressed.sample(BATCH),
             "bare gather": lambda rows: (frames[rows], frames[np.minimum(rows + 1, capacity - 1)]),
         },
         lambda: rng.integers(0, capacity, BATCH),
         repeats=5 if settings.quick else 20,
     )
     gather, sample = timings["bare gather"], timings["sample"]
+    kept_once = timings["compressed"]
+    per_step = [round(side.info()["bytes"] / len(side)) for side in (replay, compressed)]
     return Table(
         name="replay_images",
         title=f"sample({BATCH}) of 84x84x4 uint8 images, and NumPy's gather of as many alone",
@@ -153,7 +159,13 @@ def _images(settings: Settings) -> Table:
         rows=[
             ("bare gather of observations and next ones", 1e3 * gather.median, 1.0),
             ("sample", 1e3 * sample.median, gather.times_faster_than(sample)),
+            (
+                "sample, frame_stack=4, against sample",
+                1e3 * kept_once.median,
+                sample.times_faster_than(kept_once),
+            ),
         ],
+        notes=(f"{per_step[0]:,} bytes a step; with frame_stack=4 {per_step[1]:,}.",),
     )
 
 
