@@ -169,7 +169,7 @@ def _told(function: str, error: Exception) -> RayTaskError:
         function,
         traceback.format_exc(),
         error,
-        proctitle=f"ray::{function}()",
+        proctitle=f"ray::{function}",
         pid=os.getpid(),
         ip=ray.util.get_node_ip_address(),
     )

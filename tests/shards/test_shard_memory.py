@@ -101,11 +101,12 @@ def test_a_learner_that_sleeps_does_not_fill_the_object_store():
     replay = make_replay(1, 800, prefetch=2)
     replay.add([images(i) for i in range(8)])
     writers = [
-        ray.remote(num_cpus=0)(FastWriter).remote(replay.writer(), first) for first in (0, 10_000)
+        ray.remote(num_cpus=0)(FastWriter).remote(replay.writer(), first)
+        for first in (1_000, 10_000)
     ]
     running = {writer.run.remote(20): writer for writer in writers}
     stored, rounds = [], 0
-    for _ in range(60):
+    for _ in range(40):
         batch = replay.sample(64)
         time.sleep(1.0)
         batch.update(np.ones(64))
