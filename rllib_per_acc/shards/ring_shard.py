@@ -86,6 +86,9 @@ class RingsPart:
         for name, of_ring in counters.items():
             self._ring(name).take_in(MovedRows({}, *of_ring))
 
+    def read_observations_by(self, take: Any) -> None:
+        """Nothing: `ReplayShard` says so before each call, but rings read their rows themselves."""
+
     def add(self, name: str, batch: RowBatch, weight: Any) -> None:
         """See `PrioritizedRing.add`."""
         # Arrays in objects are views of Ray's object store, which would keep all of it in memory.
