@@ -18,6 +18,9 @@ from rllib_per_acc._core import stack_frames
 from rllib_per_acc.columns import STORED_KINDS, Column, Prepared, Rows, owned
 from rllib_per_acc.row_pool import RowPool
 
+FRAMES, INDEX = ".frames", ".index"
+"""How names end in a state: of the arrays of frames, and of what says which frames rows have."""
+
 
 class StackedFrames:
     """A leaf of a column, like an array of shape (rows, ..., depth), for stacks of frames.
@@ -128,8 +131,8 @@ class StackedFrames:
     def state(self, name: str, num_rows: int) -> dict[str, np.ndarray]:
         """The frames, and by row which they are, as views."""
         return {
-            f"{name}.frames": self._frames[: self._pool.num_used],
-            f"{name}.index": self._index[:num_rows],
+            f"{name}{FRAMES}": self._frames[: self._pool.num_used],
+            f"{name}{INDEX}": self._index[:num_rows],
         }
 
     @classmethod
@@ -141,7 +144,7 @@ class StackedFrames:
         Raises:
             KeyError, ValueError: If an array is missing or is none that a leaf has.
         """
-        frames, index = arrays.pop(f"{name}.frames"), arrays.pop(f"{name}.index")
+        frames, index = arrays.pop(f"{name}{FRAMES}"), arrays.pop(f"{name}{INDEX}")
         n = len(frames)
         if (
             frames.dtype.kind not in STORED_KINDS.replace("O", "")
@@ -267,6 +270,6 @@ class FrameColumn(Column):
     def _restored_leaf(
         self, name: str, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
     ) -> Any:
-        if f"{name}.frames" in arrays:
+        if f"{name}{FRAMES}" in arrays:
             return StackedFrames.restored(name, arrays, num_rows, allocated)
         return super()._restored_leaf(name, arrays, num_rows, allocated)

@@ -12,8 +12,7 @@ import numpy as np
 from rllib_per_acc.array_files import Into, Piece
 from rllib_per_acc.replay_files import SaveReader
 from rllib_per_acc.replay_folder import Folder, FolderWriter, SavedFolder
-from rllib_per_acc.saved_parts import Portion, arrays_for, deal
-from rllib_per_acc.saved_rows import BOOKKEEPING
+from rllib_per_acc.saved_parts import Portion, arrays_for, deal, needed_to_deal
 
 if TYPE_CHECKING:
     from rllib_per_acc.replay import PrioritizedReplay
@@ -233,7 +232,10 @@ def prepare_parts(
     saves = [SavedFolder(folder.below(name)) for name in names]
     portions: Sequence[Portion | None] = [None] * len(parts)
     if len(saves) != len(parts):
-        states = [(state_of(saved.description), saved.read(BOOKKEEPING)) for saved in saves]
+        states = [
+            (state_of(saved.description), saved.read(needed_to_deal(saved.kinds)))
+            for saved in saves
+        ]
         portions = deal(states, [part.capacity for part in parts])
     prepared = Prepared(parts, then)
     try:

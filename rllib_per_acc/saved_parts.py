@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.array_files import Into
 from rllib_per_acc.columns import NOTHING, Rows
+from rllib_per_acc.frame_column import FRAMES, INDEX
 from rllib_per_acc.saved_rows import BOOKKEEPING, check_rows
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -27,11 +28,18 @@ class Portion(NamedTuple):
         bookkeeping: Those of its arrays that are not columns or masses.
         rows: Which rows of each of the replays it gets, ascending. They come one replay after the
             other in its own arrays.
+        frames: Likewise of the frames of stacked observations, by the name of their array.
     """
 
     description: dict[str, Any]
     bookkeeping: dict[str, np.ndarray]
     rows: list[Rows]
+    frames: dict[str, list[Rows]]
+
+
+def needed_to_deal(names: Iterable[str]) -> list[str]:
+    """Of the arrays of a replay those that `deal` needs."""
+    return [name for name in names if name in BOOKKEEPING or name.endswith(INDEX)]
 
 
 def deal(states: Sequence[State], capacities: Sequence[int | None]) -> list[Portion]:
@@ -41,7 +49,7 @@ def deal(states: Sequence[State], capacities: Sequence[int | None]) -> list[Port
     for whole episodes the rest is left out.
 
     Args:
-        states: Of the replays; of the arrays only those of `BOOKKEEPING` are needed.
+        states: Of the replays; of the arrays only those of `needed_to_deal` are needed.
         capacities: How many steps each of those who get them keeps; None for no limit.
 
     Returns:
@@ -112,7 +120,37 @@ def _portion(
         "free_rows": empty,
         "generation": np.zeros(taken, np.uint32),
     }
-    return Portion(description, bookkeeping, rows)
+    index, frames = _stacks(parts, rows)
+    return Portion(description, bookkeeping | index, rows, frames)
+
+
+def _stacks(
+    parts: Sequence[dict[str, np.ndarray]], rows: Sequence[Rows]
+) -> tuple[dict[str, np.ndarray], dict[str, list[Rows]]]:
+    """Which frames these rows of the parts have, renumbered, and which these are in each part."""
+    index: dict[str, np.ndarray] = {}
+    frames: dict[str, list[Rows]] = {}
+    for name in dict.fromkeys(n for arrays in parts for n in arrays if n.endswith(INDEX)):
+        pieces, chosen, taken = [], [], 0
+        for arrays, own in zip(parts, rows, strict=True):
+            num_rows = len(arrays["generation"])
+            of_part = arrays.get(name, np.empty((num_rows, 0), np.int32))
+            if of_part.dtype != np.int32 or (of_part.ndim, len(of_part)) != (2, num_rows):
+                raise ValueError(
+                    f"{name}: got {of_part.dtype} of shape {of_part.shape}, expected int32 of "
+                    f"{num_rows} rows"
+                )
+            of_part = of_part[own]
+            used, place = np.unique(of_part, return_inverse=True)
+            pieces.append((taken + place.reshape(of_part.shape)).astype(np.int32))
+            chosen.append(used)
+            taken += len(used)
+        depths = {piece.shape[1:] for piece in pieces if len(piece)}
+        if len(depths) > 1:
+            raise ValueError(f"{name}: got {sorted(depths)} frames a row in one state")
+        index[name] = np.concatenate([piece for piece in pieces if len(piece)] or pieces[:1])
+        frames[name.removesuffix(INDEX) + FRAMES] = chosen
+    return index, frames
 
 
 def _joined(descriptions: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -180,19 +218,22 @@ def arrays_for(
     """
     arrays = dict(portion.bookkeeping)
     intos: list[dict[str, Into]] = [{} for _ in kinds]
-    starts = np.cumsum([0, *(len(rows) for rows in portion.rows)]).tolist()
-    names = dict.fromkeys(name for of_part in kinds for name in of_part if name not in BOOKKEEPING)
+    names = dict.fromkeys(name for of_part in kinds for name in of_part if name not in arrays)
     if not all("priorities" in of_part for of_part in kinds):
         names.pop("priorities", None)
     for name in names:
         found = {part: of_part[name] for part, of_part in enumerate(kinds) if name in of_part}
         items = {shape[1:] for _, shape in found.values()}
         dtypes = {dtype for dtype, _ in found.values()}
+        chosen = portion.frames.get(name, portion.rows)
         for part, (_, shape) in found.items():
-            if shape[:1] != kinds[part]["generation"][1]:
+            if name not in portion.frames and shape[:1] != kinds[part]["generation"][1]:
                 raise ValueError(f"{name}: got shape {shape}, expected an item for each row")
+            if len(chosen[part]) and not 0 <= chosen[part][0] <= chosen[part][-1] < shape[0]:
+                raise ValueError(f"{name}: got shape {shape}, expected all frames that rows have")
         if len(items) > 1 or (len(dtypes) > 1 and "object" in dtypes):
             raise ValueError(f"{name}: got {sorted(found.values())} in one state, expected alike")
+        starts = np.cumsum([0, *map(len, chosen)]).tolist()
         shape = (starts[-1], *items.pop())
         if "object" in dtypes:
             arrays[name] = np.full(shape, None)
@@ -200,7 +241,7 @@ def arrays_for(
             arrays[name] = np.zeros(shape, np.result_type(*dtypes))
         for part in found:
             where = slice(starts[part], starts[part + 1])
-            intos[part][name] = Into(arrays[name][where], portion.rows[part])
+            intos[part][name] = Into(arrays[name][where], chosen[part])
     return arrays, intos
 
 

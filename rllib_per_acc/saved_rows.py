@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.columns import Rows, array_of
+from rllib_per_acc.frame_column import FRAMES
 
 _PER_EPISODE = ("episode_ids", "episode_t_started", "episode_flags", "episode_num_rows")
 _NOT_PER_ROW = {*_PER_EPISODE, "episode_rows", "free_rows"}
@@ -91,7 +92,7 @@ def leave_out_oldest(arrays: dict[str, np.ndarray], capacity: int) -> None:
     first = min(int((steps_from > capacity).sum()), max(len(num_rows) - 1, 0))
     kept: Rows = arrays["episode_rows"][int(num_rows[:first].sum()) :]
     for name in arrays.keys() - _NOT_PER_ROW:
-        if not name.endswith(".frames"):
+        if not name.endswith(FRAMES):
             arrays[name] = arrays[name][kept]
     for name in _PER_EPISODE:
         arrays[name] = arrays[name][first:]

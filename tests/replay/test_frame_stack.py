@@ -10,6 +10,9 @@ from replay_checks import check_invariants
 from saved_replays import assert_equal
 
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
+from rllib_per_acc.parts_on_file import LocalPart, prepare_parts, save_parts
+from rllib_per_acc.replay_folder import LocalFolder
+from rllib_per_acc.saved_parts import dealt_out
 
 DEPTH = 4
 
@@ -265,3 +268,59 @@ def test_a_damaged_index_is_refused(change):
     with pytest.raises(ValueError, match="state"):
         other.set_state(state)
     assert len(other) == 0
+
+
+def stacks_of(replays):
+    """By episode its observations and masses."""
+    held = {}
+    for replay in replays:
+        masses = replay.get_priorities()
+        for chunk in replay.get_chunks(0, 99):
+            own = masses["mass"][masses["episode_id"] == chunk.episode_id]
+            held[chunk.episode_id] = (chunk.observations, own)
+    return dict(sorted(held.items()))
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3), (3, 2)])
+@pytest.mark.parametrize("capacity", [15, 1000])
+def test_states_and_saves_dealt_out_to_other_parts(tmp_path, before, after, capacity):
+    rng = np.random.default_rng(5)
+    parts = [PrioritizedReplay(60, frame_stack=DEPTH) for _ in range(before)]
+    for number in range(20):
+        frames = rng.integers(0, 3, (int(rng.integers(2, 15)), 2, 3), np.uint8)
+        chunks = chunks_of(f"episode-{number}", stacked(frames), cuts=(4,))
+        parts[number % min(before, 2)].add(chunks, weight=number + 1)  # a third one stays empty
+    folder = LocalFolder(tmp_path)
+    names = save_parts(folder, [LocalPart(part) for part in parts])
+    by_file, by_state = (
+        [PrioritizedReplay(capacity, frame_stack=DEPTH) for _ in range(after)] for _ in range(2)
+    )
+    prepare_parts(folder, names, [LocalPart(part) for part in by_file], lambda: None).commit()
+    dealt = dealt_out([part.state_arrays() for part in parts], [capacity] * after)
+    for replay, state in zip(by_state, dealt, strict=True):
+        replay.restore_arrays(*state)
+    given, kept = stacks_of(parts), stacks_of(by_file)
+    assert len(kept) == len(given) if capacity == 1000 else len(kept) >= after
+    assert_equal(kept, {name: given[name] for name in kept})
+    assert_equal(stacks_of(by_state), kept)
+    for replay in [*by_file, *by_state]:
+        assert len(set(frames_in_use(replay))) == 1
+        frames = rng.integers(0, 3, (9, 2, 3), np.uint8)
+        replay.add(chunks_of("another", stacked(frames)))
+        assert_equal(stacks_of([replay])["another"][0], stacked(frames))
+
+
+@pytest.mark.parametrize("change", ["past the end", "negative", "dtype", "too short"])
+def test_a_damaged_index_is_not_dealt_out(change):
+    description, arrays = filled_pair()[0].state_arrays()
+    name = "observations.0.index"
+    index = arrays[name].copy()
+    if change == "dtype":
+        index = index.astype(np.float64)
+    elif change == "too short":
+        index = index[:-1]
+    else:
+        row = arrays["episode_rows"][-1]
+        index[row, 0] = -1 if change == "negative" else len(arrays["observations.0.frames"])
+    with pytest.raises(ValueError, match=r"observations.0.(index|frames): got"):
+        dealt_out([(description, arrays | {name: index})], [100, 100])
