@@ -1,10 +1,10 @@
 """A Tune sweep over settings of the replay buffer, with a table of the results.
 
-DQN on CartPole-v1 for every pair of `alpha` and `num_shards` in `replay_buffer_config`, two trials
-at a time. Each trial has a buffer of its own in Ray actors, which end with the trial; what the table
-says of it comes from the buffer itself. Trials with a low return are stopped early (ASHA).
-Checkpoints hold the buffer, so that `--resume FOLDER` goes on with an interrupted sweep where it was.
-`--smoke` takes seconds and checks the machinery, not the learning.
+DQN on CartPole-v1 for every pair of `alpha` and `num_shards` in `replay_buffer_config`, two
+trials at a time. Each trial has a buffer of its own in Ray actors, which end with the trial; what
+the table says of it comes from the buffer itself. Trials with a low return are stopped early
+(ASHA), and checkpoints hold the buffer, so that `--resume FOLDER` goes on with an interrupted
+sweep where it was. `--smoke` takes seconds and checks the machinery, not the learning.
 """
 
 from __future__ import annotations
