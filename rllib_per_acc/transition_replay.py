@@ -163,7 +163,7 @@ class TransitionReplay(Resumable):
         if td_errors is None:
             priorities = np.full(n, self.max_priority)
         else:
-            priorities = checked_priorities(td_errors, n, "td_errors")
+            priorities = np.abs(checked_priorities(td_errors, n, "td_errors"))
             self._sampler.check("td_errors", priorities)
         prepared = [c.prepare([v], [n]) for c, v in zip(self._columns, given, strict=True)]
         indices = np.arange(self.num_added, self.num_added + n)
@@ -228,7 +228,7 @@ class TransitionReplay(Resumable):
             raise TypeError(f"indices: got {named.dtype} items, expected integers")
         if named.ndim != 1:
             raise ValueError(f"indices: got shape {named.shape}, expected (n,)")
-        priorities = checked_priorities(td_errors, len(named), "td_errors")
+        priorities = np.abs(checked_priorities(td_errors, len(named), "td_errors"))
         self._sampler.check("td_errors", priorities)
         unused = np.flatnonzero((named < 0) | (named >= self.num_added))
         if unused.size:

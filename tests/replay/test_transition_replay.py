@@ -57,6 +57,14 @@ def test_masses(alpha, min_priority):
     assert masses_of(replay).tolist() == expected
 
 
+def test_td_errors_count_without_their_signs_where_priorities_have_a_floor():
+    replay = filled(4, [-2.0, 3.0], alpha=1.0, min_priority=None)
+    assert masses_of(replay).tolist() == [2.0, 3.0]
+    replay.update([1, 0], [-5.0, 0.0])
+    assert masses_of(replay).tolist() == [1e-12, 5.0]
+    assert replay.max_priority == 5.0
+
+
 def test_a_transition_without_any_mass_can_still_be_drawn():
     replay = filled(4, [0.0], min_priority=0.0)
     assert masses_of(replay).tolist() == [np.finfo(np.float64).tiny]
