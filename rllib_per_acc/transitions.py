@@ -205,7 +205,7 @@ class TransitionStore:
             new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
         evicted = self._to_evict(new_steps, evict)
         dropped = set(evicted)
-        keeping = [chunk.episode_id not in dropped for chunk in chunks]
+        keeping = np.array([chunk.episode_id not in dropped for chunk in chunks], np.bool_)
         kept = [chunk for chunk, keep in zip(chunks, keeping, strict=True) if keep]
         values = None
         if kept:

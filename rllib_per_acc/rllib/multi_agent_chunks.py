@@ -71,8 +71,13 @@ def _env_times(episode: MultiAgentEpisode, agent_id: Any, num_steps: int) -> lis
     `MultiAgentEpisode.env_t_to_agent_t` has an entry for each time step, a number where the agent
     made an observation. It begins with the lookback, but for agents that came later than the chunk
     began it begins with the episode (`MultiAgentEpisode.add_env_step`: `self.env_t` skip tags).
+    The lookback may be longer than the episode was by then (`MultiAgentEpisode.cut` fills it up);
+    which of the two it is, is seen by the number of entries then.
     """
     entries = episode.env_t_to_agent_t[agent_id]
     observed = [i for i, t in enumerate(entries.data) if t != episode.SKIP_ENV_TS_TAG]
-    start = episode.env_t_started - entries.lookback if observed[0] <= entries.lookback else 0
+    came_later = observed[0] > entries.lookback or (
+        observed[0] > episode.env_t_started and len(entries.data) == episode.env_t + 1
+    )
+    start = 0 if came_later else episode.env_t_started - entries.lookback
     return [start + i for i in observed[-num_steps - 1 :]]

@@ -37,9 +37,10 @@ def test_named_episodes_go_and_unknown_ones_are_ignored(replay: PrioritizedRepla
     assert (counts.episodes_evicted, counts.steps_evicted) == (2, 6)
 
 
-def test_evicting_alone(replay: PrioritizedReplay) -> None:
+@pytest.mark.parametrize("weight", [None, 2.0])
+def test_evicting_alone(replay: PrioritizedReplay, weight: float | None) -> None:
     replay.add([chunk("a"), chunk("b")])
-    replay.add([], evict=["a"])
+    replay.add([], weight, evict=["a"])
     assert stored(replay) == ["b"]
 
 

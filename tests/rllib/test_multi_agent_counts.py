@@ -4,7 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
-from multi_agent_episodes import IN_TURNS, SHARED, TWO, UNEQUAL, make_multi, play_multi
+from multi_agent_episodes import (
+    IN_TURNS,
+    SHARED,
+    TWO,
+    UNEQUAL,
+    Agent,
+    MultiAgentPlayer,
+    make_multi,
+    play_multi,
+)
 from multi_agent_oracle import MultiAgentOracle, masses_of
 
 from rllib_per_acc import AccMultiAgentPrioritizedEpisodeReplayBuffer
@@ -105,3 +114,28 @@ def test_whose_rows_they_are() -> None:
         "a": {"m1"}, "b": {"m2"}, "c": {"m2"}, 7: {"m3"},
     }  # fmt: skip
     assert {a: len(m) for a, m in modules.items()} == {"a": 18, "b": 12, "c": 12, 7: 18}
+
+
+def test_a_weight_where_a_module_only_loses_episodes() -> None:
+    ours = make_buffer(8)
+    ours.add([make_multi(0, 6)])
+    ours.add([make_multi(1, 6, "", {"a": TWO["a"]})], weight=2.0)
+    assert len(masses_of(ours, "m1")) == 6
+    assert masses_of(ours, "m2") == {}
+
+
+@pytest.mark.parametrize("lookback", [1, 3, 5])
+@pytest.mark.parametrize("first", [1, 2, 3, 6])
+@pytest.mark.parametrize("end", ["", "terminated"])
+def test_times_of_agents_that_come_late(lookback, first, end) -> None:
+    """Also where the chunk before is shorter than the lookback."""
+    agents = {"a": Agent("m1"), "b": Agent("m1", 1, period=3), "c": Agent("m2", 3)}
+    player = MultiAgentPlayer(0, agents, lookback=lookback)
+    ours = make_buffer()
+    player.play(first)
+    ours.add(player.cut())
+    player.play(9 - first, end)
+    ours.add(player.cut())
+    times = {agent.owner.agent_id: list(agent.env_t) for agent in ours._ledger.agents.values()}
+    assert times.pop("b")[:3] == [1, 4, 7]
+    assert times == {"a": list(range(10)), "c": list(range(3, 10))}
