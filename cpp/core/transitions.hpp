@@ -59,6 +59,31 @@ inline Served serve(const StoredSteps& stored, const std::int64_t* rows,
   return served;
 }
 
+// Follows the links `steps[i]` times from each of `rows`, at most `longest` times. Returns the
+// position of one that leads past the end of its episode, or -1.
+inline std::int64_t follow_block(const Link* links, const double* rewards,
+                                 const std::int64_t* steps, std::int64_t n, std::int64_t longest,
+                                 double gamma, std::int32_t* reached, double* total,
+                                 double* passed) {
+  for (std::int64_t step = 0; step < longest; ++step) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (step >= steps[i]) continue;
+      const std::int32_t next = links[reached[i]].next;
+      if (next < 0) return i;
+      passed[step * n + i] = rewards[reached[i]];
+      reached[i] = next;
+    }
+  }
+  for (std::int64_t step = longest - 1; step >= 0; --step) {
+    const double* here = passed + step * n;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (step >= steps[i]) continue;
+      total[i] = step == longest - 1 ? here[i] : here[i] + gamma * total[i];
+    }
+  }
+  return -1;
+}
+
 // Follows the links `steps[i]` times from each of `rows`. Returns the position of one that leads
 // past the end of its episode, or -1.
 //
@@ -67,26 +92,18 @@ inline Served serve(const StoredSteps& stored, const std::int64_t* rows,
 inline std::int64_t follow_links(const Link* links, const double* rewards, const std::int32_t* rows,
                                  const std::int64_t* steps, std::int64_t n, double gamma,
                                  std::int32_t* reached, double* total) {
-  const std::int64_t longest = n ? *std::max_element(steps, steps + n) : 0;
+  if (n == 0) return -1;
+  const std::int64_t longest = *std::max_element(steps, steps + n);
+  const std::int64_t block =
+      std::max<std::int64_t>(1, (1 << 16) / std::max<std::int64_t>(longest, 1));
+  std::vector<double> passed(static_cast<std::size_t>(longest * std::min(block, n)));
   std::copy(rows, rows + n, reached);
   std::fill(total, total + n, 0.0);
-  std::vector<double> passed(static_cast<std::size_t>(longest * n));  // rewards, step by step
-  for (std::int64_t step = 0; step < longest; ++step) {
-    double* here = passed.data() + step * n;
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (step >= steps[i]) continue;
-      const std::int32_t next = links[reached[i]].next;
-      if (next < 0) return i;
-      here[i] = rewards[reached[i]];
-      reached[i] = next;
-    }
-  }
-  for (std::int64_t step = longest - 1; step >= 0; --step) {
-    const double* here = passed.data() + step * n;
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (step >= steps[i]) continue;
-      total[i] = step == longest - 1 ? here[i] : here[i] + gamma * total[i];
-    }
+  for (std::int64_t start = 0; start < n; start += block) {
+    const std::int64_t bad =
+        follow_block(links, rewards, steps + start, std::min(block, n - start), longest, gamma,
+                     reached + start, total + start, passed.data());
+    if (bad >= 0) return start + bad;
   }
   return -1;
 }
