@@ -23,7 +23,6 @@ LAYERS = (
         "frame_column",
         "json_values",
         "memory_estimate",
-        "n_step",
         "recent_values",
         "replay_files",
         "replay_folder",
