@@ -17,7 +17,7 @@ except ImportError as error:
     sys.exit(f"{error}: only `doctor` works without; pip install 'rllib-per-acc[bench]'")
 
 from rllib_per_acc import build_info
-from rllib_per_acc.bench import SECTIONS, run
+from rllib_per_acc.bench import DEFAULT_SECTIONS, SECTIONS, run
 from rllib_per_acc.bench.report import Settings, Table, print_table, write_json
 
 app = typer.Typer(
@@ -38,7 +38,9 @@ def doctor() -> None:
 def bench(
     sections: Annotated[
         list[str] | None,
-        typer.Argument(help=f"What to measure: {', '.join(SECTIONS)}. Default: all but the last."),
+        typer.Argument(
+            help=f"What to measure: {', '.join(SECTIONS)}. Default: {', '.join(DEFAULT_SECTIONS)}."
+        ),
     ] = None,
     ray: Annotated[bool, typer.Option("--ray", help="The same as naming the section ray.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats, smaller sizes.")] = False,
@@ -51,7 +53,7 @@ def bench(
     ] = None,
 ) -> None:
     """Compares with other implementations, side by side in one run: look at the ratios."""
-    chosen = [*(sections or []), *(["ray"] if ray else [])] or list(SECTIONS[:-1])
+    chosen = [*(sections or []), *(["ray"] if ray else [])] or list(DEFAULT_SECTIONS)
     for section in chosen:
         if section not in SECTIONS:
             raise typer.BadParameter(f"{section!r}: expected some of {', '.join(SECTIONS)}")

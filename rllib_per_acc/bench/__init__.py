@@ -9,8 +9,10 @@ from importlib import import_module
 
 from rllib_per_acc.bench.report import Settings, Table
 
-# In the order in which they run; without a choice all but the last, which takes minutes.
-SECTIONS = ("tree", "replay", "buffer", "multi_agent", "training", "old_stack", "ray")
+# In the order in which they run when none is named.
+DEFAULT_SECTIONS = ("tree", "replay", "buffer", "multi_agent", "training")
+# Those that take longer run when they are named.
+SECTIONS = (*DEFAULT_SECTIONS, "old_stack", "ray")
 
 
 def run(section: str, settings: Settings) -> list[Table]:

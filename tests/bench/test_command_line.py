@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rllib_per_acc import doctor
-from rllib_per_acc.bench import SECTIONS, peers, tree, tree_algorithms
+from rllib_per_acc.bench import DEFAULT_SECTIONS, peers, tree, tree_algorithms
 
 typer = pytest.importorskip("typer")
 from typer.testing import CliRunner  # noqa: E402
@@ -51,7 +51,7 @@ def test_bench_tree_prints_writes_and_draws(tmp_path: pathlib.Path) -> None:
 def test_the_section_ray_takes_minutes_and_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     monkeypatch.setattr("rllib_per_acc.__main__.run", lambda section, _: ran.append(section) or [])
-    for arguments, expected in (([], SECTIONS[:-1]), (["--ray"], ["ray"])):
+    for arguments, expected in (([], DEFAULT_SECTIONS), (["--ray"], ["ray"])):
         ran.clear()
         assert CliRunner().invoke(app, ["bench", *arguments]).exit_code == 0
         assert ran == list(expected)
