@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,14 @@ def test_an_actor_that_dies_comes_back_empty() -> None:
     batch = steps(np.random.default_rng(0), 10)
     ray.get(actor.add.remote(batch))
     assert len(ray.get(actor.sample.remote(5, beta=0.4))) == 5
+    before = ray.get(actor.apply.remote(pid_of))
     ray.kill(actor, no_restart=False)
-    ray.get(actor.ping.options(max_task_retries=-1).remote())
+    for _ in range(300):  # the old process may still answer, or nobody
+        try:
+            if ray.get(actor.apply.remote(pid_of)) != before:
+                break
+        except ray.exceptions.RayActorError:
+            time.sleep(0.1)
     manager.probe_unhealthy_actors(mark_healthy=True)
     ray.get(actor.add.remote(batch))
     assert ray.get(actor.stats.remote())["added_count"] == 10
