@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
     from rllib_per_acc.transition_replay import TransitionReplay
-    from rllib_per_acc.transitions import TransitionStore
+    from rllib_per_acc.transition_store import TransitionStore
 
 # Public name -> the module that defines it.
 _EXPORTS = {
@@ -67,7 +67,7 @@ _EXPORTS = {
     "SequenceShape": "replay_options",
     "SumSegmentTree": "segment_tree",
     "TransitionReplay": "transition_replay",
-    "TransitionStore": "transitions",
+    "TransitionStore": "transition_store",
     "build_info": "devices",
     "enable": "rllib.config",
 }

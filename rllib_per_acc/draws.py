@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.sampling import Floats, PrioritySampler
-from rllib_per_acc.transitions import Transitions, TransitionStore
+from rllib_per_acc.transitions import LinkedRows, Transitions
 
 Steps = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ def with_spare(missing: int, acceptance: float) -> int:
 
 
 def draw(
-    store: TransitionStore,
+    store: LinkedRows,
     sampler: PrioritySampler,
     rng: np.random.Generator,
     n: int,
@@ -130,7 +130,7 @@ class FittingRows(NamedTuple):
 
     @classmethod
     def of(
-        cls, store: TransitionStore, sampler: PrioritySampler, low: int, high: int, least: int
+        cls, store: LinkedRows, sampler: PrioritySampler, low: int, high: int, least: int
     ) -> FittingRows:
         """Looks through all stored rows; see `draw` for the arguments."""
         located = store.locate(store.live_rows())

@@ -32,7 +32,7 @@ from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
 from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
 from rllib_per_acc.sequences import gather, num_steps
 from rllib_per_acc.threads import serialized
-from rllib_per_acc.transitions import PreparedAdd, TransitionStore
+from rllib_per_acc.transition_store import PreparedAdd, TransitionStore
 
 
 class PrioritizedReplay(Resumable):

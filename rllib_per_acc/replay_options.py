@@ -129,6 +129,11 @@ class SequenceShape(NamedTuple):
             raise ValueError(
                 f"sequences.least: got {self.least}, expected at most length={self.length}"
             )
+        if self.lookback + self.length > LONGEST:
+            raise ValueError(
+                f"sequences: got length={self.length} and lookback={self.lookback}, expected at "
+                f"most {LONGEST} steps together"
+            )
         if n_step_range(n_step) != (1, 1):
             raise ValueError(f"n_step: got {n_step}, expected 1 in sequences")
 

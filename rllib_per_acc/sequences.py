@@ -16,11 +16,11 @@ from rllib_per_acc.columns import Rows
 from rllib_per_acc.replay_options import SequenceShape
 from rllib_per_acc.sampling import Floats
 from rllib_per_acc.structures import map_leaves
-from rllib_per_acc.transitions import Transitions, TransitionStore
+from rllib_per_acc.transitions import LinkedRows, Transitions
 
 
 def gather(
-    store: TransitionStore,
+    store: LinkedRows,
     drawn: Transitions,
     gamma: float,
     sequences: SequenceShape | None,
@@ -33,7 +33,7 @@ def gather(
 
 
 def gather_sequences(
-    store: TransitionStore,
+    store: LinkedRows,
     drawn: Transitions,
     shape: SequenceShape,
     *,
@@ -91,7 +91,7 @@ def gather_sequences(
 
 
 def _paths(
-    store: TransitionStore, drawn: Transitions, shape: SequenceShape
+    store: LinkedRows, drawn: Transitions, shape: SequenceShape
 ) -> tuple[Rows, NDArray[np.int64]]:
     """Rows of all sequences, int32 of shape (B, L + T + 1), and the stored steps before each."""
     located = store.locate(drawn.rows)

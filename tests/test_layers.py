@@ -38,6 +38,7 @@ LAYERS = (
     ("cuda_driver", "devices"),
     ("segment_tree",),
     ("sampling", "transitions"),
+    ("transition_store",),
     ("draws", "joined_columns", "sequences"),
     ("resumable", "ring_client"),
     ("prioritized_ring",),

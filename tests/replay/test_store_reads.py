@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rllib_per_acc import EpisodeChunk, _core
-from rllib_per_acc.transitions import Transitions, TransitionStore
+from rllib_per_acc.transition_store import TransitionStore
+from rllib_per_acc.transitions import Transitions
 
 
 @pytest.fixture

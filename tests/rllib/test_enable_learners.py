@@ -16,7 +16,8 @@ from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.algorithms.tqc import TQCConfig
 from ray.tune.registry import register_env
 from reward_env import RewardNamesStep
-from test_rllib_learners import Watch, make_buffer
+from test_rllib_learners import make_buffer
+from update_watch import Watch
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, enable
 

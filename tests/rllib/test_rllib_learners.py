@@ -12,6 +12,7 @@ import pytest
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.tune.registry import register_env
 from reward_env import RewardNamesStep
+from update_watch import Watch
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
@@ -50,37 +51,6 @@ def algorithm(request: pytest.FixtureRequest, ray_session: None) -> Iterator[DQN
     algo = config.build_algo()
     yield algo
     algo.stop()
-
-
-class Watch:
-    """Notes the reward of every step added, and which rows each update changes."""
-
-    def __init__(self, buffer: Any) -> None:
-        self.buffer = buffer
-        self.rewards: dict[tuple[str, int], float] = {}
-        self.updated: set[tuple[str, int]] = set()
-        self.num_updates = 0
-        self._add, self._update = buffer.add, buffer.update_priorities
-        buffer.add, buffer.update_priorities = self.add, self.update
-
-    def masses(self) -> dict[tuple[str, int], float]:
-        held = self.buffer.get_priorities()
-        keys = zip(held["episode_id"].tolist(), held["t"].tolist(), strict=True)
-        return dict(zip(keys, held["mass"].tolist(), strict=True))
-
-    def add(self, episodes: list, *args: Any, **kwargs: Any) -> None:
-        for episode in episodes:
-            for i in range(len(episode)):
-                key = (episode.id_, episode.t_started + i)
-                self.rewards[key] = float(episode.get_rewards(i))
-        self._add(episodes, *args, **kwargs)
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        before = self.masses()
-        self._update(*args, **kwargs)
-        after = self.masses()
-        self.num_updates += 1
-        self.updated |= {key for key, mass in after.items() if mass != before[key]}
 
 
 def learners(num: int, n_step: Any, per_learner: int) -> Any:

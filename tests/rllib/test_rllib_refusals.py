@@ -103,6 +103,7 @@ def test_a_misspelt_key_names_the_nearest(key: str, nearest: str) -> None:
         ("beta", "0.4"),
         ("batch_length_T", -5),
         ("lookback", -2),
+        ("lookback", 2**40),
     ],
 )
 def test_sample(name: str, value: object) -> None:
