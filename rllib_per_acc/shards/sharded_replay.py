@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
-import ray
-from ray.actor import ActorHandle
 
 from rllib_per_acc.activity import Activity
 from rllib_per_acc.draws import NothingToSampleError, Steps
@@ -21,21 +17,15 @@ from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.parts_on_file import Prepared, prepare_parts, save_parts
 from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_folder import Folder
-from rllib_per_acc.replay_options import ReplayOptions, positive_int
+from rllib_per_acc.replay_options import ReplayOptions
 from rllib_per_acc.replay_union import UnionHandle
 from rllib_per_acc.sampling import Floats
 from rllib_per_acc.sequences import num_steps
 from rllib_per_acc.shards.connection import ShardLostError
 from rllib_per_acc.shards.draw import SingleDraw
 from rllib_per_acc.shards.draw_queue import Drawn, DrawQueue, Request
-from rllib_per_acc.shards.placement import (
-    PLACEMENT_TIMEOUT_S,
-    ShardPlacementError,
-    asked_and_there,
-    start_shard,
-)
+from rllib_per_acc.shards.owned_shards import OwnedShards
 from rllib_per_acc.shards.shard import ReplayShard
-from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, summed
 from rllib_per_acc.shards.shard_states import ShardOnFile, find_episodes, restore_shards
@@ -82,65 +72,28 @@ class ShardedReplay:
         *,
         shard_class: type = ReplayShard,
     ) -> None:
-        num_shards = positive_int("num_shards", shard_options.num_shards)
-        if capacity is not None and positive_int("capacity", capacity) < num_shards:
-            raise ValueError(f"capacity: got {capacity}, expected at least num_shards={num_shards}")
         self.options = ReplayOptions(**options or {})
         self.capacity = capacity
         self._lock = threading.RLock()
-        self._shard_options = shard_options
-        self._capacities = [
-            None if capacity is None else capacity // num_shards + (i < capacity % num_shards)
-            for i in range(num_shards)
-        ]
+        self._restarts = shard_options.restart_failed_shards
         self._last_added: tuple[Sequence[EpisodeChunk], Any] | None = None
         self._activity = Activity(self.options.metrics_window)
         self._reported = True
         self._max_priority = 1.0
         self._steps_sampled = 0
 
-        self._actors: list[ActorHandle] = []
-        self._end = weakref.finalize(self, _end, self._actors)
-        self._end.atexit = False  # Ray ends the actors of a process that ends
-        try:
-            for shard_capacity in self._capacities:
-                self._actors.append(
-                    start_shard(
-                        shard_capacity,
-                        asdict(self.options),
-                        shard_options,
-                        shard_class,
-                    )
-                )
-            self._group = ShardGroup(
-                self._actors,
-                self._capacities,
-                owner=True,
-                restarts=shard_options.restart_failed_shards,
-            )
-            self._wait_for_start()
-            self._metrics = ShardMetrics(self._group.connections)
-            self._draws = DrawQueue(self._group, self.options, shard_options.prefetch)
-        except BaseException:
-            self.close()
-            raise
-
-    def _wait_for_start(self) -> None:
-        late = len(self._group) - len(self._group.wait_for_all())
-        if late:
-            raise ShardPlacementError(
-                f"Of {len(self._group)} replay shards {late} were not placed and started "
-                f"within {PLACEMENT_TIMEOUT_S:g} s. {asked_and_there(self._shard_options)}"
-            )
+        self._shards = OwnedShards(capacity, self.options, shard_options, shard_class)
+        self._group = self._shards.group
+        self._metrics = ShardMetrics(self._group.connections)
+        self._draws = DrawQueue(self._group, self.options, shard_options.prefetch)
 
     def close(self) -> None:
         """Ends the actors. What they hold is gone."""
-        self._end()
+        self._shards.close()
 
     def writer(self) -> ShardWriter:
         """A handle to add to the shards from other actors and tasks."""
-        restarts = self._shard_options.restart_failed_shards
-        return ShardWriter(self._actors, self._capacities, restarts)
+        return ShardWriter(self._shards.actors, self._shards.capacities, self._restarts)
 
     # Adding
 
@@ -329,7 +282,7 @@ class ShardedReplay:
             )
         states = state.get("shards", [state])
         self._check_all_up()
-        restore_shards(self._group, self._capacities, states)
+        restore_shards(self._group, self._shards.capacities, states)
         self._goes_on_from(state.get("draws"), state.get("steps_sampled", 0))
 
     @serialized
@@ -362,7 +315,7 @@ class ShardedReplay:
 
     def _on_file(self, shards: Iterable[int]) -> list[ShardOnFile]:
         connections = self._group.connections
-        return [ShardOnFile(connections[i], self._capacities[i]) for i in shards]
+        return [ShardOnFile(connections[i], self._shards.capacities[i]) for i in shards]
 
     def _check_all_up(self) -> None:
         self._draws.clear()
@@ -377,8 +330,3 @@ class ShardedReplay:
         self._steps_sampled = steps_sampled
         self._max_priority = 1.0
         self._last_added = None
-
-
-def _end(actors: list[ActorHandle]) -> None:
-    while actors and ray.is_initialized():
-        ray.kill(actors.pop(), no_restart=True)

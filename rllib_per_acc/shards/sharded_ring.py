@@ -15,8 +15,8 @@ from rllib_per_acc.ring_client import EmptyRingError, RingSample, RingStats
 from rllib_per_acc.row_ring import WINDOW, Counts, RowBatch, checked_slots
 from rllib_per_acc.sampling import Floats, fractions, importance_weights
 from rllib_per_acc.shards.connection import ShardLostError
+from rllib_per_acc.shards.owned_shards import OwnedShards
 from rllib_per_acc.shards.ring_shard import RingTotals
-from rllib_per_acc.shards.ring_shards import RingShards
 from rllib_per_acc.structures import map_leaves
 
 logger = logging.getLogger(__name__)
@@ -38,12 +38,13 @@ class ShardedRing:
         name: Of the ring.
     """
 
-    def __init__(self, shards: RingShards, name: str) -> None:
+    def __init__(self, shards: OwnedShards, name: str) -> None:
         self._shards = shards  # which end with the last ring
         self._group = shards.group
         self._name = name
         self._rng = ring_rng(shards.options.seed, name)
-        self._offsets = np.cumsum([0, *shards.capacities])
+        self._capacities = [n for n in shards.capacities if n is not None]  # rings have one each
+        self._offsets = np.cumsum([0, *self._capacities])
         self._max_priority = 1.0
         self._steps_sent = [0] * len(self._group)
         self._last_turn = [0] * len(self._group)
@@ -76,7 +77,7 @@ class ShardedRing:
 
     def _pieces(self, batch: RowBatch, weight: Any) -> Iterator[tuple[RowBatch, Any]]:
         """The batch in pieces that do not overwrite themselves."""
-        longest = min(self._shards.capacities)
+        longest = min(self._capacities)
         for start in range(0, len(batch), longest):
             part = slice(start, start + longest)
 
@@ -97,7 +98,7 @@ class ShardedRing:
         return up
 
     def _fill(self, shard: int) -> tuple[float, int]:
-        capacity = self._shards.capacities[shard]
+        capacity = self._capacities[shard]
         return min(self._steps_sent[shard] / capacity, 1.0), self._last_turn[shard]
 
     # Sampling
@@ -298,7 +299,7 @@ class ShardedRing:
         if len(up := self._group.wait_for_all()) < len(self._group):
             raise ShardLostError(f"of {len(self._group)} replay shards only {up} are up")
         max_priority = moved[0].max_priority
-        if [state["capacity"] for state in states] == self._shards.capacities:
+        if [state["capacity"] for state in states] == self._capacities:
             moved = [None] * len(states)
         calls = []
         for i, connection in enumerate(self._group.connections):

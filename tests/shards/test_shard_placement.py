@@ -8,14 +8,14 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from shard_cases import chunk, comes_true, make_replay, runs
 
 from rllib_per_acc import BackendUnavailableError
-from rllib_per_acc.shards import ShardPlacementError, placement, shard_group, sharded_replay
+from rllib_per_acc.shards import ShardPlacementError, owned_shards, placement, shard_group
 
 
 @pytest.fixture
 def soon(monkeypatch):
     """Placement is given up after a few seconds; the bound itself is read in a test."""
     assert placement.PLACEMENT_TIMEOUT_S <= 60
-    for module in (placement, sharded_replay, shard_group):
+    for module in (owned_shards, placement, shard_group):
         monkeypatch.setattr(module, "PLACEMENT_TIMEOUT_S", 4.0)
 
 

@@ -32,8 +32,9 @@ def ring_maker(
     """
     if shards.num_shards == 0 or made_into_actor(buffer_class):
         return lambda name: PrioritizedRing(capacity, options, name)
-    from rllib_per_acc.shards.ring_shards import RingShards
+    from rllib_per_acc.shards.owned_shards import OwnedShards
+    from rllib_per_acc.shards.ring_shard import RingShard
     from rllib_per_acc.shards.sharded_ring import ShardedRing
 
-    start = cache(lambda: RingShards(capacity, options, shards))
+    start = cache(lambda: OwnedShards(capacity, options, shards, RingShard))
     return lambda name: ShardedRing(start(), name)
