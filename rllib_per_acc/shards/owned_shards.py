@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from dataclasses import asdict
 
@@ -17,6 +18,8 @@ from rllib_per_acc.shards.placement import (
 )
 from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
+
+logger = logging.getLogger(__name__)
 
 
 class OwnedShards:
@@ -71,6 +74,13 @@ class OwnedShards:
         except BaseException:
             self.close()
             raise
+        away = [str(c) for c in self.group.connections if not c.is_near]
+        if away and shard_options.shard_placement == "colocated" and not shard_options.resources():
+            logger.warning(
+                "Ray put %s on another node than the algorithm's, which it took for gone or full; "
+                "samples come over the network.",
+                ", ".join(away),
+            )
 
     def close(self) -> None:
         """Ends the actors. What they hold is gone."""

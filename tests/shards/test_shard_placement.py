@@ -8,7 +8,13 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from shard_cases import chunk, comes_true, make_replay, runs
 
 from rllib_per_acc import BackendUnavailableError
-from rllib_per_acc.shards import ShardPlacementError, owned_shards, placement, shard_group
+from rllib_per_acc.shards import (
+    ShardPlacementError,
+    connection,
+    owned_shards,
+    placement,
+    shard_group,
+)
 
 
 @pytest.fixture
@@ -27,6 +33,16 @@ class TestOneNode:
         assert comes_true(lambda: ray.available_resources()["CPU"] == free - 1)
         del replay
         assert comes_true(lambda: ray.available_resources()["CPU"] == free)
+
+    def test_a_shard_on_another_node_than_asked_is_told(self, monkeypatch, caplog):
+        make_replay(1)
+        assert "another node" not in caplog.text
+        monkeypatch.setattr(connection.ShardConnection, "is_near", False)
+        make_replay(1, shard_placement="spread")
+        assert "another node" not in caplog.text
+        make_replay(1)
+        assert "put replay shard 0 (pid" in caplog.text
+        assert "on another node than the algorithm's" in caplog.text
 
     @pytest.mark.parametrize("where", ["colocated", "spread"])
     def test_no_room_is_an_error_with_numbers(self, soon, where):
