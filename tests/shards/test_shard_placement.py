@@ -41,7 +41,7 @@ class TestOneNode:
         make_replay(1, shard_placement="spread")
         assert "another node" not in caplog.text
         make_replay(1)
-        assert "put replay shard 0 (pid" in caplog.text
+        assert "put rllib_per_acc replay shard 0 (pid" in caplog.text
         assert "on another node than the algorithm's" in caplog.text
 
     @pytest.mark.parametrize("where", ["colocated", "spread"])
