@@ -11,7 +11,8 @@ PYTHON ?= python3
 PIP_ARGS ?=
 JOBS ?= 2
 PYTEST_ARGS ?=
-OPENACC ?= $(if $(findstring /,$(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
+# g++ answers with the name itself for a program that it does not find.
+OPENACC ?= $(if $(wildcard $(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
 FUZZ_SECONDS ?= 60
 
 VENV := .venv

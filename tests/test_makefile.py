@@ -51,3 +51,20 @@ def test_a_missing_tool_is_named(variables, message):
     status, output = make_check(**variables)
     assert status != 0
     assert message in output
+
+
+def test_a_compiler_without_offloading_builds_without_openacc(tmp_path):
+    """Such a g++ answers with the name of the program that it was asked for, slash included."""
+    compiler = tmp_path / "g++"
+    compiler.write_text('#!/bin/sh\necho "${1#-print-prog-name=}"\n')
+    compiler.chmod(0o755)
+    shown = subprocess.run(
+        ["make", "-s", "-f", "Makefile", "-f", "-", f"CXX={compiler}", "show"],
+        input="show: ; @echo $(OPENACC)",
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    assert shown == "none\n"
