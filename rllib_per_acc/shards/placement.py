@@ -53,10 +53,15 @@ def _strategy(shard_options: ShardOptions) -> dict[str, Any]:
     if shard_options.shard_placement == "spread":
         return {"scheduling_strategy": "SPREAD"}
     node = ray.get_runtime_context().get_node_id()
-    # Whoever asks for nothing fits everywhere, and yet Ray 2.60 under load sometimes takes the node
-    # for gone and gives up at once (ActorUnschedulableError); a soft wish it keeps and waits.
-    soft = not shard_options.resources()
-    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=soft)}
+    if shard_options.resources():
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
+    # Ray 2.60 lets any node place an actor that asks for nothing, also one that has not yet heard
+    # of the node that is wished for, and then puts it elsewhere (or, without `soft`, gives up at
+    # once). One that asks for a byte is placed by the node of its owner, which knows itself.
+    return {
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True),
+        "memory": 1,
+    }
 
 
 def asked_and_there(shard_options: ShardOptions) -> str:
