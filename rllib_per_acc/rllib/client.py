@@ -28,3 +28,10 @@ def replay_client(
     from rllib_per_acc.shards import ShardedReplay
 
     return ShardedReplay(capacity, dataclasses.asdict(options), shards)
+
+
+def close_client(client: ReplayClient) -> None:
+    """Ends the actors of a replay, where it has some; again: does nothing."""
+    close = getattr(client, "close", None)
+    if close is not None:
+        close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -80,6 +81,7 @@ class ShardConnection:
         num_losses: How often it was lost.
         num_restarts: How often it was started again.
         loss: The message about the last loss.
+        lost_at: When that was, in seconds of the clock of `time.monotonic`.
         is_dead: Whether it is lost and cannot be started again.
     """
 
@@ -94,12 +96,13 @@ class ShardConnection:
         self.num_losses = 0
         self.num_restarts = 0
         self.loss = ""
+        self.lost_at = 0.0
         self.is_dead = False
         self._owner = owner
         self._boot: int | None = None
         self._held_back: dict[str, Operation] = {}
         self._sent: deque[Call] = deque()
-        self._number = self._answered = self._lost_at = 0
+        self._number = self._answered = self._lost_number = 0
         self._hello: ray.ObjectRef | None = actor.hello.remote()
 
     def __str__(self) -> str:
@@ -163,7 +166,7 @@ class ShardConnection:
             TimeoutError: If it does not answer.
             Exception: What the call, or one sent before it, raised in the shard.
         """
-        if call.number <= self._lost_at:
+        if call.number <= self._lost_number:
             raise ShardLostError(f"{self} was lost after {call.method!r} was called")
         calls = []
         while self._sent and self._sent[0].number <= call.number:
@@ -277,7 +280,8 @@ class ShardConnection:
     def _lose(self, calls: list[Call], cause: Exception | None) -> ShardLostError:
         """Counts what is lost, and asks for the shard that comes in its place."""
         self._sent.clear()
-        self._lost_at = self._number
+        self._lost_number = self._number
+        self.lost_at = time.monotonic()
         self.num_losses += 1
         fates = [(call, _fate(call)) for call in calls]
         wrong = [fate for _, fate in fates if not isinstance(fate, (Reply, *_GONE))]

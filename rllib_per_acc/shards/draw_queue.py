@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,19 +44,38 @@ class Request(NamedTuple):
     incomplete_n_step: str | None = None
     sequences: SequenceShape | None = None
 
-    def check(self) -> None:
-        """Checks what can be checked without a replay.
+    @classmethod
+    def checked(cls, num_items: int, arguments: Mapping[str, Any]) -> Request:
+        """A request, of which everything is checked that can be checked without a replay.
 
         Raises:
-            TypeError, ValueError: If a number is wrong.
+            TypeError, ValueError: If an argument is unknown or wrong.
         """
-        positive_int("num_items", self.num_items)
-        n_step_range(self.n_step)
-        if self.sequences is not None:
-            self.sequences.check(self.n_step)
-        non_negative("gamma", self.gamma)
-        if self.beta is not None:
-            beta_at(self.beta, int)
+        for name in arguments:
+            if name not in cls._fields[1:]:
+                known = ", ".join(cls._fields)
+                raise TypeError(f"sample: got an argument {name!r}, expected some of {known}")
+        request = cls(num_items, **arguments)
+        positive_int("num_items", request.num_items)
+        n_step_range(request.n_step)
+        if request.sequences is not None:
+            if not isinstance(request.sequences, SequenceShape):
+                raise TypeError(
+                    f"sequences: got {request.sequences!r:.80}, expected a SequenceShape or None"
+                )
+            request.sequences.check(request.n_step)
+        non_negative("gamma", request.gamma)
+        if request.beta is not None:
+            beta_at(request.beta, int)
+        for name in ("include_infos", "include_extra_model_outputs", "include_episode_ids"):
+            if not isinstance(getattr(request, name), bool | np.bool_):
+                raise TypeError(f"{name}: got {getattr(request, name)!r:.80}, expected a bool")
+        if request.incomplete_n_step not in (None, "resample", "shorten"):
+            raise ValueError(
+                f"incomplete_n_step: got {request.incomplete_n_step!r:.80}, expected 'resample', "
+                "'shorten' or None"
+            )
+        return request
 
 
 class DrawQueue:

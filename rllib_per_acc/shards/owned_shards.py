@@ -22,6 +22,10 @@ from rllib_per_acc.shards.shard_options import ShardOptions
 logger = logging.getLogger(__name__)
 
 
+class ReplayClosedError(RuntimeError):
+    """The shards were ended by `close()`."""
+
+
 class OwnedShards:
     """Starts shards, and ends them when it is no longer referred to.
 
@@ -34,7 +38,7 @@ class OwnedShards:
     Attributes:
         capacities: Of the shards.
         actors: The shards.
-        group: Calls to them.
+        num_users: Of rings how many are in them.
 
     Raises:
         TypeError, ValueError: If `capacity` is no integer, or less than one for each shard.
@@ -53,6 +57,7 @@ class OwnedShards:
         if capacity is not None and positive_int("capacity", capacity) < n:
             raise ValueError(f"capacity: got {capacity}, expected at least num_shards={n}")
         self.options = options
+        self.num_users = 0
         self.capacities = [
             None if capacity is None else capacity // n + (i < capacity % n) for i in range(n)
         ]
@@ -64,8 +69,8 @@ class OwnedShards:
                 actor = start_shard(own, asdict(options), shard_options, shard_class)
                 self.actors.append(actor)  # one by one: an error ends those before it
             restarts = shard_options.restart_failed_shards
-            self.group = ShardGroup(self.actors, self.capacities, owner=True, restarts=restarts)
-            late = n - len(self.group.wait_for_all())
+            self._group = ShardGroup(self.actors, self.capacities, owner=True, restarts=restarts)
+            late = n - len(self._group.wait_for_all())
             if late:
                 raise ShardPlacementError(
                     f"Of {n} replay shards {late} were not placed and started within "
@@ -74,7 +79,7 @@ class OwnedShards:
         except BaseException:
             self.close()
             raise
-        away = [str(c) for c in self.group.connections if not c.is_near]
+        away = [str(c) for c in self._group.connections if not c.is_near]
         if away and shard_options.shard_placement == "colocated" and not shard_options.resources():
             logger.warning(
                 "Ray put %s on another node than the algorithm's, which it took for gone or full; "
@@ -82,8 +87,24 @@ class OwnedShards:
                 ", ".join(away),
             )
 
+    @property
+    def group(self) -> ShardGroup:
+        """Calls to the shards.
+
+        Raises:
+            ReplayClosedError: After `close`.
+        """
+        if self.is_closed:
+            raise ReplayClosedError("got a call after close(), which ended the replay's shards")
+        return self._group
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return not self._end.alive
+
     def close(self) -> None:
-        """Ends the actors. What they hold is gone."""
+        """Ends the actors. What they hold is gone. Closing again does nothing."""
         self._end()
 
 

@@ -124,6 +124,10 @@ class RingsPart:
         """Any other method of `PrioritizedRing`."""
         return getattr(self._ring(name), method)(*arguments)
 
+    def drop(self, name: str) -> None:
+        """Forgets a ring."""
+        self._rings.pop(name, None)
+
     def set_states(self, name: str, states: list[dict[str, Any]], moved: MovedRows | None) -> None:
         """Starts a ring anew, from its state or from rows that were elsewhere."""
         ring = PrioritizedRing(self._capacity, self._options, name)

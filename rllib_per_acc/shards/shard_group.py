@@ -19,7 +19,7 @@ from rllib_per_acc.shards.shard import Reply
 T = TypeVar("T")
 
 _MAX_LOSSES = 3
-"""How many losses of shards one operation outlives."""
+"""How many losses of each shard one operation outlives."""
 
 
 class ShardGroup:
@@ -72,10 +72,12 @@ class ShardGroup:
                 self.is_recovering = True
         up = up or self.wait_for_all()
         if not up:
-            raise ShardLostError(
-                f"none of {len(self)} replay shards could be started again within "
-                f"{PLACEMENT_TIMEOUT_S:g} s; the last loss: {self.connections[-1].loss}"
-            )
+            what = f"none of {len(self)} replay shards could be started again within "
+            what += f"{PLACEMENT_TIMEOUT_S:g} s"
+            if all(c.is_dead for c in self.connections):
+                what = f"all {len(self)} replay shards have ended, most probably with their replay"
+            last = max(self.connections, key=lambda c: c.lost_at)
+            raise ShardLostError(f"{what}; the last loss: {last.loss}")
         return up
 
     def wait_for_all(self) -> list[int]:
@@ -91,7 +93,7 @@ class ShardGroup:
         Raises:
             ShardLostError: If that does not end, or lost shards are not started again.
         """
-        for _ in range(_MAX_LOSSES):
+        for _ in range(_MAX_LOSSES * len(self)):
             up = self.ready()
             try:
                 return operation(up)

@@ -46,6 +46,11 @@ class ShardOptions:
                 "expected a dict of numbers by name"
             )
         for name, value in self.resources_per_shard.items():
+            if not isinstance(name, str) or not name:
+                raise TypeError(
+                    f"resources_per_shard: got the name {name!r}, expected a string that is not "
+                    "empty"
+                )
             if name in ("CPU", "GPU"):
                 raise ValueError(
                     f"resources_per_shard: got {name!r}, expected custom resources: "

@@ -62,20 +62,19 @@ class ShardMetrics:
     """Numbers of shards to follow over time, as of their last replies.
 
     Args:
-        connections: To the shards.
+        num_shards: How many there are.
     """
 
-    def __init__(self, connections: Sequence[ShardConnection]) -> None:
-        self._connections = connections
-        self._before: list[Mapping[str, tuple[int, float]]] = [{} for _ in connections]
+    def __init__(self, num_shards: int) -> None:
+        self._before: list[Mapping[str, tuple[int, float]]] = [{}] * num_shards
 
-    def take(self) -> list[dict[str, float]]:
+    def take(self, connections: Sequence[ShardConnection]) -> list[dict[str, float]]:
         """For each shard what is stored, lost and under way, and times since the last call.
 
         `add_seconds`, `sample_seconds` and `update_seconds` are the mean time that a call took in
         the shard, whoever made it; each is missing where there was none.
         """
-        return [self._take(i, connection) for i, connection in enumerate(self._connections)]
+        return [self._take(i, connection) for i, connection in enumerate(connections)]
 
     def _take(self, index: int, connection: ShardConnection) -> dict[str, float]:
         numbers: dict[str, float] = dict(_counted(connection))

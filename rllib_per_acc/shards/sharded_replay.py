@@ -26,6 +26,7 @@ from rllib_per_acc.shards.draw import SingleDraw
 from rllib_per_acc.shards.draw_queue import Drawn, DrawQueue, Request
 from rllib_per_acc.shards.owned_shards import OwnedShards
 from rllib_per_acc.shards.shard import ReplayShard
+from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, summed
 from rllib_per_acc.shards.shard_states import ShardOnFile, find_episodes, restore_shards
@@ -81,18 +82,35 @@ class ShardedReplay:
         self._reported = True
         self._max_priority = 1.0
         self._steps_sampled = 0
+        self._losses_told = 0
 
         self._shards = OwnedShards(capacity, self.options, shard_options, shard_class)
-        self._group = self._shards.group
-        self._metrics = ShardMetrics(self._group.connections)
+        self._metrics = ShardMetrics(len(self._group))
         self._draws = DrawQueue(self._group, self.options, shard_options.prefetch)
 
+    @property
+    def _group(self) -> ShardGroup:
+        return self._shards.group
+
+    @serialized
     def close(self) -> None:
-        """Ends the actors. What they hold is gone."""
+        """Ends the actors. What they hold is gone. Closing again does nothing.
+
+        Every other call, and every call of a writer, is an error from then on. A replay that is
+        used as a context manager is closed at its end.
+        """
         self._shards.close()
 
+    def __enter__(self) -> ShardedReplay:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @serialized
     def writer(self) -> ShardWriter:
         """A handle to add to the shards from other actors and tasks."""
+        self._group  # noqa: B018 - raises if closed
         return ShardWriter(self._shards.actors, self._shards.capacities, self._restarts)
 
     # Adding
@@ -134,20 +152,26 @@ class ShardedReplay:
     @serialized
     def sample(self, num_items: int, **arguments: Any) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
-        request = Request(num_items, **arguments)
-        request.check()
+        group = self._group
+        request = Request.checked(num_items, arguments)
         try:
             drawn = self._draws.next(request)
-            self._group.is_recovering = False
+            group.is_recovering = False
         except NothingToSampleError:
-            if not self._group.is_recovering:
+            if not group.is_recovering:
                 raise
             drawn = self._draw_after_loss(request)
         return self._batch(drawn)
 
     def _draw_after_loss(self, request: Request) -> Drawn:
         """What can be drawn when too little is left: shorter transitions, of what came last."""
-        logger.warning("After the loss of a replay shard, n-step transitions are cut short")
+        losses = sum(connection.num_losses for connection in self._group.connections)
+        if losses != self._losses_told:
+            self._losses_told = losses
+            logger.warning(
+                "After the loss of a replay shard, n-step transitions are cut short until there "
+                "are episodes that are long enough"
+            )
         try:
             return self._draws.next_shortened(request)
         except NothingToSampleError:
@@ -190,13 +214,14 @@ class ShardedReplay:
     @serialized
     def take_activity(self) -> Activity:
         """What happened since the last call; of what was added after the last draw, not yet."""
+        group = self._group
         if not (self._reported or self._draws):
-            for reply in self._group.ask_all("take_activity").values():
+            for reply in group.ask_all("take_activity").values():
                 self._activity.merge(reply.result)
             self._reported = True
         taken, self._activity = self._activity, Activity(self._activity.window)
-        if len(self._group) > 1 and taken.counts.num_adds:
-            statuses = [c.status for c in self._group.connections if c.status is not None]
+        if len(group) > 1 and taken.counts.num_adds:
+            statuses = [c.status for c in group.connections if c.status is not None]
             taken.steps_stored = deque([sum(status.steps for status in statuses)])
             taken.episodes_stored = deque([sum(status.episodes for status in statuses)])
         return taken
@@ -209,7 +234,7 @@ class ShardedReplay:
     @serialized
     def shard_metrics(self) -> list[dict[str, float]]:
         """For each shard numbers to follow over time, as of its last reply; asks none of them."""
-        return self._metrics.take()
+        return self._metrics.take(self._group.connections)
 
     @serialized
     def info(self) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from rllib_per_acc.ring_client import EmptyRingError, RingSample, RingStats
 from rllib_per_acc.row_ring import WINDOW, Counts, RowBatch, checked_slots
 from rllib_per_acc.sampling import Floats, fractions, importance_weights
 from rllib_per_acc.shards.connection import ShardLostError
-from rllib_per_acc.shards.owned_shards import OwnedShards
+from rllib_per_acc.shards.owned_shards import OwnedShards, ReplayClosedError
 from rllib_per_acc.shards.ring_shard import RingTotals
+from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.structures import map_leaves
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ class ShardedRing:
 
     def __init__(self, shards: OwnedShards, name: str) -> None:
         self._shards = shards  # which end with the last ring
-        self._group = shards.group
+        shards.num_users += 1
+        self._is_closed = False
         self._name = name
         self._rng = ring_rng(shards.options.seed, name)
         self._capacities = [n for n in shards.capacities if n is not None]  # rings have one each
@@ -51,6 +53,26 @@ class ShardedRing:
         self._losses_seen = [0] * len(self._group)
         self._losses_at_draw = [0] * len(self._group)
         self._last_added: tuple[RowBatch, Any] | None = None
+
+    @property
+    def _group(self) -> ShardGroup:
+        if self._is_closed:
+            raise ReplayClosedError(f"got a call after close() of the ring {self._name!r}")
+        return self._shards.group
+
+    def close(self) -> None:
+        """Forgets its rows; the actors end with the last of their rings. Again: does nothing."""
+        if self._is_closed or self._shards.is_closed:
+            self._is_closed = True
+            return
+        self._shards.num_users -= 1
+        if self._shards.num_users:
+            for i in range(len(self._group)):
+                self._send(i, 0, "drop", self._name)
+        else:
+            self._shards.close()
+        self._last_added = None
+        self._is_closed = True
 
     # Adding
 

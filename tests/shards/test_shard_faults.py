@@ -54,6 +54,20 @@ def test_transitions_are_cut_short_until_an_episode_is_long_enough():
         replay.sample(8, n_step=30)
 
 
+def test_that_transitions_are_cut_short_is_said_once_for_each_loss(caplog):
+    replay = make_replay(1)
+    replay.add([chunk(0, 50)])
+    for number in (1, 2):
+        replay.sample(8, n_step=3)
+        kill(replay)
+        caplog.clear()
+        replay.add([chunk(number, 2)])
+        for _ in range(5):
+            assert {n for _, _, n in steps_of(replay.sample(8, n_step=3))} <= {1, 2}
+        assert sum("cut short" in message for message in caplog.messages) == 1
+        replay.add([chunk(number + 10, 50)])
+
+
 @pytest.mark.timeout(240)
 def test_others_go_on_when_one_of_three_dies():
     replay = make_replay(3, 3000, prefetch=1)

@@ -250,6 +250,21 @@ def test_arguments_are_checked():
     for wrong, name in (({"num_items": 0}, "num_items"), ({"beta": -1}, "beta")):
         with pytest.raises(ValueError, match=name):
             replay.sample(**({"num_items": 4} | wrong))
+    for wrong in (
+        {"n_steps": 3},
+        {"num_items": "4"},
+        {"n_step": "1"},
+        {"beta": "x"},
+        {"gamma": None},
+        {"sequences": 3},
+        {"include_infos": 1},
+        {"include_extra_model_outputs": "yes"},
+        {"include_episode_ids": None},
+    ):
+        with pytest.raises(TypeError, match=f"{next(iter(wrong))}.*got|got.*{next(iter(wrong))}"):
+            replay.sample(**({"num_items": 4} | wrong))
+    with pytest.raises(ValueError, match="incomplete_n_step: got 'no'"):
+        replay.sample(4, incomplete_n_step="no")
     with pytest.raises(ValueError, match="num_shards=5"):
         make_replay(5, 4)
     assert len(replay.sample(4)) == 4
@@ -432,7 +447,13 @@ def test_options_of_shards_are_checked():
     ):
         with pytest.raises(ValueError, match=next(iter(wrong)).split("_")[0]):
             ShardOptions(**wrong)
-    for wrong in ({"num_shards": 1.5}, {"resources_per_shard": 3}, {"restart_failed_shards": 1}):
+    for wrong in (
+        {"num_shards": 1.5},
+        {"resources_per_shard": 3},
+        {"resources_per_shard": {5: 1}},
+        {"resources_per_shard": {"": 1}},
+        {"restart_failed_shards": 1},
+    ):
         with pytest.raises(TypeError, match=next(iter(wrong))):
             ShardOptions(**wrong)
     with pytest.raises(ValueError, match="device"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from rllib_per_acc.prioritized_ring import PrioritizedRing
 from rllib_per_acc.replay_options import PriorityOptions
@@ -20,8 +19,8 @@ def ring_maker(
 ) -> RingMaker:
     """How the rings of a buffer are made.
 
-    Actors are started for the first ring and hold all of them. RLlib's `validate_buffer_config`
-    makes a buffer only to look at its class, which should start none.
+    Actors are started for the first ring and hold all of them, until all are closed. RLlib's
+    `validate_buffer_config` makes a buffer only to look at its class, which should start none.
 
     Args:
         buffer_class: The buffer's class. Where it was itself made into an actor the rows stay in
@@ -36,5 +35,11 @@ def ring_maker(
     from rllib_per_acc.shards.ring_shard import RingShard
     from rllib_per_acc.shards.sharded_ring import ShardedRing
 
-    start = cache(lambda: OwnedShards(capacity, options, shards, RingShard))
-    return lambda name: ShardedRing(start(), name)
+    started: list[OwnedShards] = []
+
+    def ring(name: str) -> RingClient:
+        if not started or started[-1].is_closed:
+            started[:] = [OwnedShards(capacity, options, shards, RingShard)]
+        return ShardedRing(started[-1], name)
+
+    return ring
