@@ -10,6 +10,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.env.multi_agent_env import make_multi_agent
+from ray.rllib.utils.compression import is_compressed
 
 from rllib_per_acc import AccMultiAgentPrioritizedReplayBuffer
 
@@ -114,9 +115,19 @@ def test_worker_side_priorities_arrive() -> None:
 
 
 @pytest.mark.slow
-def test_compressed_observations_train() -> None:
+def test_compressed_observations_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived, add = [], CLASS.add
+
+    def watched(buffer: Any, batch: Any, **kwargs: Any) -> None:
+        of_policy = batch.as_multi_agent()["default_policy"]
+        arrived.extend(is_compressed(obs) for obs in of_policy["obs"])
+        add(buffer, batch, **kwargs)
+
+    monkeypatch.setattr(CLASS, "add", watched)
     config = old_stack(DQNConfig, NAME, num_shards=0).env_runners(compress_observations=True)
     stats, _ = train(config)
+    assert len(arrived) >= 120
+    assert all(arrived)
     assert stats["policy_default_policy"]["sampled_count"] >= 16
 
 

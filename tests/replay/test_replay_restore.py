@@ -117,5 +117,9 @@ def test_a_state_of_read_only_arrays_can_be_restored():
         array.flags.writeable = False
     replay = PrioritizedReplay(100)
     replay.set_state(state)
+    assert_equal(replay.get_state(), state)
+    other = filled("wrapped")
     for number in range(100, 130):
         use(replay, number)
+        use(other, number)
+    assert_equal(replay.get_state(), other.get_state())

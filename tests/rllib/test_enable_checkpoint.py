@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ray.rllib.algorithms.algorithm import Algorithm
+from rllib_buffers import COUNTERS
 from rllib_episodes import make_episode
+from saved_files import files_below
 from test_enable_algorithms import small
-from test_rllib_checkpoint import files_below
-from test_rllib_counts import COUNTERS
 
 from rllib_per_acc import enable
 

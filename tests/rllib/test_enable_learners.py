@@ -10,13 +10,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from learner_buffers import make_buffer
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.algorithms.tqc import TQCConfig
 from ray.tune.registry import register_env
 from reward_env import RewardNamesStep
-from test_rllib_learners import make_buffer
 from update_watch import Watch
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, enable

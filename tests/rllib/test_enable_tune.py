@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import comes_true, runs
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
-from test_rllib_algorithms import NAME, small_dqn
-from test_shard_actor import comes_true, runs
+from small_algorithms import NAME, small_dqn
 
 from rllib_per_acc import AccDQN, AccDQNConfig, AccPrioritizedEpisodeReplayBuffer, enable
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from multi_agent_buffers import make_buffer
 from multi_agent_episodes import TWO, play_multi
 from multi_agent_oracle import masses_of
-from test_multi_agent_counts import COUNTERS, make_buffer
-from test_rllib_checkpoint import files_below
+from rllib_buffers import COUNTERS
+from saved_files import files_below
 
 
 def filled(capacity: int = 100, **options):
@@ -86,7 +87,7 @@ def test_what_is_damaged_changes_no_module(tmp_path: Path) -> None:
 
 
 def test_a_save_of_one_agent_is_refused(tmp_path: Path) -> None:
-    from test_rllib_state import filled as filled_with_one
+    from rllib_buffers import filled as filled_with_one
 
     one = filled_with_one("half full")
     one.save_to_path(tmp_path / "one")

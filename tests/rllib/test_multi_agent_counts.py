@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from multi_agent_buffers import make_buffer
 from multi_agent_episodes import (
     IN_TURNS,
     SHARED,
@@ -15,22 +16,7 @@ from multi_agent_episodes import (
     play_multi,
 )
 from multi_agent_oracle import MultiAgentOracle, masses_of
-
-from rllib_per_acc import AccMultiAgentPrioritizedEpisodeReplayBuffer
-
-COUNTERS = (
-    "get_num_episodes",
-    "get_num_episodes_evicted",
-    "get_num_timesteps",
-    "get_added_timesteps",
-    "get_sampled_timesteps",
-)
-
-
-def make_buffer(capacity: int = 1000, **options) -> AccMultiAgentPrioritizedEpisodeReplayBuffer:
-    return AccMultiAgentPrioritizedEpisodeReplayBuffer(
-        capacity, **({"alpha": 0.6, "num_shards": 0, "seed": 1} | options)
-    )
+from rllib_buffers import COUNTERS
 
 
 def pair(capacity: int, **options) -> tuple:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from multi_agent_buffers import TYPE
 from multi_agent_reward_env import AGENTS, RewardsNameSteps, module_of
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
@@ -18,7 +19,6 @@ from update_watch import Watch
 
 from rllib_per_acc import AccMultiAgentPrioritizedEpisodeReplayBuffer, enable
 
-TYPE = "rllib_per_acc.AccMultiAgentPrioritizedEpisodeReplayBuffer"
 MODULES = ("m1", "m2")
 
 

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from metric_values import flat, values
+from multi_agent_buffers import make_buffer
 from multi_agent_episodes import SHARED, TWO, make_multi, play_multi
 from multi_agent_oracle import MultiAgentOracle
-from test_multi_agent_counts import make_buffer
-from test_rllib_metrics import flat, values
 
 # RLlib counts agents' and modules' steps only in the calls that bring a new episode of theirs,
 # and divides the sum of all modules' n_step by the number of rows of one.

@@ -4,35 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+from multi_agent_buffers import filled, make_buffer, uneven
 from multi_agent_episodes import IN_TURNS, SHARED, TWO, UNEQUAL, make_multi, number_of, play_multi
 from multi_agent_oracle import MultiAgentOracle, masses_of, read_modules
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.replay_buffers.utils import update_priorities_in_episode_replay_buffer
-from test_multi_agent_counts import make_buffer
 
 FORMATS = ["rows", "episodes"]
-
-
-def filled(sample_format: str, adds: list, capacity: int = 1000, **options) -> tuple:
-    ours = make_buffer(capacity, sample_format=sample_format, **options)
-    theirs = MultiAgentOracle(capacity, alpha=options.get("alpha", 0.6))
-    for episodes in adds:
-        ours.add(episodes)
-        theirs.add(episodes)
-    return ours, theirs
-
-
-def uneven(sample_format: str, adds: list, **options) -> tuple:
-    """Both buffers with the same uneven priorities."""
-    ours, theirs = filled(sample_format, adds, **options)
-    rows = read_modules(ours.sample(num_items=700, beta=0.4))
-    for module_id, some in rows.items():
-        wanted = {s: (1 + i % 13) / 8 for i, s in enumerate(sorted(theirs.leaf_of(module_id)))}
-        ours.update_priorities(np.array([wanted[row.step] for row in some]), module_id)
-        theirs.set_priorities(module_id, {row.step: wanted[row.step] for row in some})
-        assert masses_of(ours, module_id) == pytest.approx(theirs.masses(module_id), rel=1e-15)
-    return ours, theirs
 
 
 @pytest.mark.parametrize("sample_format", FORMATS)

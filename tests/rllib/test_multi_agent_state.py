@@ -5,9 +5,10 @@ import itertools
 
 import numpy as np
 import pytest
+from multi_agent_buffers import make_buffer
 from multi_agent_episodes import IN_TURNS, SHARED, UNEQUAL, make_multi, play_multi
 from multi_agent_oracle import read_modules
-from test_multi_agent_counts import COUNTERS, make_buffer
+from rllib_buffers import COUNTERS
 
 
 def played(**options):

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from multi_agent_buffers import make_buffer
 from multi_agent_episodes import IN_TURNS, SHARED, UNEQUAL, make_multi
 from multi_agent_oracle import MultiAgentOracle
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
-from test_multi_agent_counts import make_buffer
 
 NAMES = {
     "obs", "actions", "rewards", "new_obs", "terminateds", "truncateds", "weights", "n_step",

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from multi_agent_buffers import make_buffer, uneven
 from multi_agent_episodes import IN_TURNS, SHARED, make_multi
 from multi_agent_oracle import masses_of, read_modules
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.torch.dqn_torch_learner import DQNTorchLearner
 from ray.rllib.core.learner.training_data import TrainingData
 from rllib_episodes import ACTIONS, OBSERVATIONS
-from test_multi_agent_counts import make_buffer
-from test_multi_agent_samples import uneven
 
 from rllib_per_acc import enable
 

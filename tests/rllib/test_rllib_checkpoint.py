@@ -8,17 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.fs
 import pytest
+from rllib_buffers import COUNTERS, FILLS, filled, make_buffer, masses_of, use
 from rllib_episodes import make_episode
-from test_rllib_counts import COUNTERS, masses_of
-from test_rllib_state import FILLS, filled, make_buffer, use
+from saved_files import files_below
 
 from rllib_per_acc import PrioritizedReplay
 from rllib_per_acc.replay_files import pieces_of_save
 from rllib_per_acc.rllib.arrow_folder import ArrowFolder
-
-
-def files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("sample_format", ["rows", "episodes"])
@@ -51,7 +47,9 @@ def test_a_restored_buffer_goes_on_the_same(
 
 def test_only_arrays_and_json_are_written(tmp_path: Path) -> None:
     filled("wrapped").save_to_path(tmp_path)
-    for path in files_below(tmp_path):
+    files = files_below(tmp_path)
+    assert {path.suffix for path in files} == {".npy", ".jsonl", ".json"}
+    for path in files:
         if path.suffix == ".npy":
             np.load(path, allow_pickle=False)
         elif path.suffix == ".jsonl":

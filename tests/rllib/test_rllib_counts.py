@@ -4,27 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from rllib_buffers import COUNTERS, masses_of
 from rllib_episodes import make_episode, play
 from rllib_oracle import RLlibOracle
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
-COUNTERS = (
-    "get_num_episodes",
-    "get_num_episodes_evicted",
-    "get_num_timesteps",
-    "get_added_timesteps",
-    "get_sampled_timesteps",
-)
-
-
-def masses_of(buffer: AccPrioritizedEpisodeReplayBuffer) -> dict[tuple[int, int], float]:
-    """The mass of each (episode number, time)."""
-    held = buffer.get_priorities()
-    numbers = [int(str(i).removeprefix("episode-")) for i in held["episode_id"]]
-    masses = dict(zip(zip(numbers, held["t"].tolist(), strict=True), held["mass"], strict=True))
-    assert len(masses) == len(numbers)
-    return masses
 
 
 def check_same(ours: AccPrioritizedEpisodeReplayBuffer, theirs: RLlibOracle) -> None:

@@ -10,9 +10,9 @@ import pickle
 import numpy as np
 import pytest
 from ray.rllib.core.learner.training_data import TrainingData
+from rllib_buffers import masses_of
 from rllib_episodes import mixed_episodes, reward_of
 from rllib_oracle import read_rows
-from test_rllib_counts import masses_of
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 

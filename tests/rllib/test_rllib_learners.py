@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from learner_buffers import make_buffer
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.tune.registry import register_env
 from reward_env import RewardNamesStep
 from update_watch import Watch
-
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
-
-def make_buffer(sample_format: str) -> AccPrioritizedEpisodeReplayBuffer:
-    return AccPrioritizedEpisodeReplayBuffer(
-        2000, alpha=1.0, beta=0.4, num_shards=0, seed=3, sample_format=sample_format
-    )
 
 
 @pytest.fixture

@@ -1,29 +1,14 @@
 """Metrics under RLlib's keys with RLlib's values."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
-from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
+from metric_values import flat, values
 from rllib_episodes import make_episode, play
 from rllib_oracle import RLlibOracle
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
-
-def flat(metrics: Any, path: tuple = ()) -> dict[tuple, Any]:
-    """Each statistic by its path."""
-    if isinstance(metrics, dict):
-        return {k: v for name in metrics for k, v in flat(metrics[name], (*path, name)).items()}
-    return {path: metrics}
-
-
-def values(reduced: dict) -> dict[tuple, float]:
-    """What an algorithm shows after it has taken the metrics in."""
-    logger = MetricsLogger(root=True)
-    logger.aggregate([reduced], key="buffer")
-    return {path: float(np.asarray(v)) for path, v in flat(logger.peek("buffer")).items()}
 
 
 def pair(capacity: int = 80) -> tuple:
@@ -97,9 +82,17 @@ def test_metrics_of_a_training_loop() -> None:
             buffer.update_priorities(np.ones(16))
 
 
-def test_a_fresh_buffer_has_metrics() -> None:
+def test_a_fresh_buffer_has_the_metrics_of_its_shards_only() -> None:
     ours, theirs = pair()
-    assert set(flat(theirs.get_metrics())) <= set(flat(ours.get_metrics()))
+    assert not flat(theirs.get_metrics())
+    fresh = values(ours.get_metrics())
+    assert {path[0] for path in fresh} == {"shards"}
+    assert fresh["shards", "0", "steps"] == fresh["shards", "0", "mass"] == 0
+    for buffer in (ours, theirs):
+        buffer.add(next(play(4, 3, seed=5)))
+    added = set(values(theirs.get_metrics()))
+    assert len(added) > 20
+    assert added <= set(values(ours.get_metrics()))
 
 
 def test_each_shard_has_its_metrics(ray_session: None) -> None:

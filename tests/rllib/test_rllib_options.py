@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from rllib_buffers import masses_of
 from rllib_episodes import ENDS, make_episode, mixed_episodes
 from rllib_oracle import RLlibOracle, read_rows
 from scipy import stats
-from test_rllib_counts import masses_of
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from rllib_buffers import masses_of
 from rllib_episodes import make_episode, mixed_episodes
 from rllib_oracle import read_rows
-from test_rllib_counts import masses_of
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 

@@ -15,10 +15,10 @@ from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
+from rllib_buffers import masses_of
 from rllib_episodes import ACTIONS, OBSERVATIONS, Player, reward_of
-from test_rllib_algorithms import small_dqn
-from test_rllib_counts import masses_of
-from test_rllib_train_batch import train_batch
+from small_algorithms import small_dqn
+from train_batches import train_batch
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, enable
 

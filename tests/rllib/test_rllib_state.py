@@ -6,33 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+from rllib_buffers import COUNTERS, FILLS, filled, make_buffer, masses_of, use
 from rllib_episodes import make_episode, play
-from rllib_oracle import read_rows
-from test_rllib_counts import COUNTERS, masses_of
-
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
-
-FILLS = {"empty": 0, "half full": 5, "full": 10, "wrapped": 40}
-
-
-def make_buffer(capacity: int = 100, **options) -> AccPrioritizedEpisodeReplayBuffer:
-    return AccPrioritizedEpisodeReplayBuffer(
-        capacity, **({"alpha": 0.6, "beta": 0.4, "num_shards": 0, "seed": 1} | options)
-    )
-
-
-def filled(fill: str, **options) -> AccPrioritizedEpisodeReplayBuffer:
-    buffer = make_buffer(**options)
-    for episodes in itertools.islice(play(2, 5, seed=1), FILLS[fill]):
-        use(buffer, episodes)
-    return buffer
-
-
-def use(buffer: AccPrioritizedEpisodeReplayBuffer, episodes: list) -> list:
-    buffer.add(episodes)
-    rows = read_rows(buffer.sample(num_items=16, gamma=0.9))
-    buffer.update_priorities(np.abs([row.reward for row in rows]))
-    return rows
 
 
 @pytest.mark.parametrize("sample_format", ["rows", "episodes"])

@@ -13,6 +13,7 @@ from ray.rllib.algorithms.dqn.torch.dqn_torch_learner import DQNTorchLearner
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from rllib_episodes import ACTIONS, OBSERVATIONS, make_episode, mixed_episodes
 from rllib_oracle import RLlibOracle, read_rows
+from train_batches import train_batch
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 
@@ -27,17 +28,6 @@ def learner() -> DQNTorchLearner:
     config = DQNConfig().environment(observation_space=OBSERVATIONS, action_space=ACTIONS)
     config.rl_module(model_config={"fcnet_hiddens": [8]})
     return config.build_learner(spaces={"default_policy": (OBSERVATIONS, ACTIONS)})
-
-
-def train_batch(
-    learner: DQNTorchLearner, sample: list[SingleAgentEpisode]
-) -> dict[str, torch.Tensor]:
-    """What the learner would train on."""
-    batch = learner._learner_connector(
-        rl_module=learner.module, batch={}, episodes=sample, shared_data={}, metrics=learner.metrics
-    )
-    assert set(batch) == {"default_policy"}
-    return dict(batch["default_policy"])
 
 
 def check_same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> None:

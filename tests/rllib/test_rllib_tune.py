@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ray import tune
 from ray.rllib.algorithms.dqn import DQN
-from test_rllib_algorithms import NAME, small_dqn
+from small_algorithms import NAME, small_dqn
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from processes import comes_true, runs
 from ray import tune
 from ray.rllib.algorithms.dqn import DQN
-from test_rllib_algorithms import small_dqn
-from test_shard_actor import comes_true, runs
+from small_algorithms import small_dqn
 
 
 def tell(*, algorithm, result, **_):

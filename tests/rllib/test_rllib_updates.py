@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from ray.rllib.utils.replay_buffers.utils import update_priorities_in_episode_replay_buffer
+from rllib_buffers import masses_of
 from rllib_episodes import make_episode, mixed_episodes
 from rllib_oracle import RLlibOracle, read_rows
-from test_rllib_counts import masses_of
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
 

@@ -3,20 +3,19 @@
 import gc
 import itertools
 import os
-import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
 import ray
+from metric_values import values
+from processes import comes_true, runs
 from ray.util.placement_group import placement_group, remove_placement_group
+from rllib_buffers import COUNTERS, masses_of
 from rllib_episodes import make_episode, mixed_episodes, play
 from rllib_oracle import read_rows
 from shard_actors import ShardOwner, SlowShard, done_file
-from test_rllib_counts import COUNTERS, masses_of
-from test_rllib_metrics import values
 
 from rllib_per_acc import (
     AccPrioritizedEpisodeReplayBuffer,
@@ -32,25 +31,6 @@ def make_buffer(num_shards: int = 1, **options: Any) -> AccPrioritizedEpisodeRep
     return AccPrioritizedEpisodeReplayBuffer(
         **({"capacity": 60, "beta": 0.4, "num_shards": num_shards, "seed": 1} | options)
     )
-
-
-def comes_true(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
-    """Waits until it does; the bound is for a failure only."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def runs(pid: int) -> bool:
-    """Whether the process is there and no zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 def own_metrics(buffer: AccPrioritizedEpisodeReplayBuffer) -> dict[tuple, float]:
