@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -31,7 +30,7 @@ from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
 from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
 from rllib_per_acc.sequences import gather, num_steps
-from rllib_per_acc.threads import serialized
+from rllib_per_acc.threads import AllOrNothing, serialized
 from rllib_per_acc.transition_store import PreparedAdd, TransitionStore
 
 
@@ -52,7 +51,7 @@ class PrioritizedReplay(Resumable):
     holds = "episodes"
 
     def __init__(self, capacity: int | None, **options: Any) -> None:
-        self._lock = threading.RLock()
+        AllOrNothing.__init__(self)
         self.options: ReplayOptions = ReplayOptions(**options)
         self._store = TransitionStore(capacity, self.options.frame_stack)
         self._sampler = PrioritySampler(self.options)
@@ -342,7 +341,7 @@ class PrioritizedReplay(Resumable):
     @serialized
     def become(self, restored: PrioritizedReplay) -> None:
         """Takes over what `restored` returned."""
-        self.__dict__.update(restored.__dict__ | {"_lock": self._lock})
+        self._become(restored)
 
     @serialized
     def restored(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from rllib_per_acc.array_files import Piece
 from rllib_per_acc.replay_files import pieces_of_save
 from rllib_per_acc.replay_folder import FolderWriter, LocalFolder, SavedFolder
 from rllib_per_acc.replay_options import PriorityOptions
-from rllib_per_acc.threads import serialized
+from rllib_per_acc.threads import AllOrNothing, serialized
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -34,7 +33,7 @@ def _reason(error: Exception) -> str:
     return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
 
 
-class Resumable(ABC):
+class Resumable(AllOrNothing, ABC):
     """Goes on from states, and from saves in folders.
 
     Args:
@@ -43,7 +42,6 @@ class Resumable(ABC):
     """
 
     options: PriorityOptions
-    _lock: threading.RLock
     holds: ClassVar[str]
     """What is in a save: another kind of replay cannot read it."""
 

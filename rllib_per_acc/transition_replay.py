@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -23,7 +22,7 @@ from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import PrioritySampler, checked_priorities
 from rllib_per_acc.saved_rows import check_masses_at
 from rllib_per_acc.structures import map_leaves
-from rllib_per_acc.threads import serialized
+from rllib_per_acc.threads import AllOrNothing, serialized
 
 Indices = NDArray[np.int64]
 
@@ -61,7 +60,7 @@ class TransitionReplay(Resumable):
     holds = "transitions"
 
     def __init__(self, capacity: int = 600_000, **options: Any) -> None:
-        self._lock = threading.RLock()
+        AllOrNothing.__init__(self)
         self._capacity = positive_int("capacity", capacity)
         self.options = TransitionOptions(**options)
         self.rng = np.random.default_rng(self.options.seed)
@@ -266,7 +265,7 @@ class TransitionReplay(Resumable):
             restored._restore(description, arrays)
         except NOT_A_STATE as error:
             raise not_a_state(error) from error
-        self.__dict__.update(restored.__dict__ | {"_lock": self._lock})
+        self._become(restored)
 
     def _restore(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         self.num_added = non_negative_int("num_added", description["num_added"])

@@ -8,7 +8,6 @@ steps later" is n links away however chunks of different episodes interleave.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from rllib_per_acc.episode_table import EpisodeTable
 from rllib_per_acc.replay_options import LONGEST
 from rllib_per_acc.row_pool import RowPool
 from rllib_per_acc.step_columns import StepColumns
-from rllib_per_acc.threads import serialized
+from rllib_per_acc.threads import AllOrNothing, serialized
 
 NEXT, SLOT, T = range(3)
 """In the links of a row: the row of the next step, -1 for a tail; its episode's slot; how many
@@ -94,7 +93,7 @@ class Transitions(NamedTuple):
         )
 
 
-class LinkedRows:
+class LinkedRows(AllOrNothing):
     """The rows of all stored steps, for reading; `TransitionStore` adds and evicts.
 
     Args:
@@ -106,7 +105,7 @@ class LinkedRows:
     """
 
     def __init__(self, capacity: int | None, frame_stack: int) -> None:
-        self._lock = threading.RLock()
+        super().__init__()
         self.take_observations: Callable[[Column, Rows], Any] = _take
         self.episodes = EpisodeTable()
         self.pool = RowPool(capacity)

@@ -17,6 +17,7 @@ LAYERS = (
     (
         "activity",
         "array_files",
+        "changes",
         "columns",
         "episode_chunk",
         "episode_table",

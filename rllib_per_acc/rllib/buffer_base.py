@@ -16,9 +16,10 @@ from rllib_per_acc.rllib.buffer_config import split_options
 from rllib_per_acc.rllib.compat import made_into_actor
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.shards.shard_options import ShardOptions
+from rllib_per_acc.threads import AllOrNothing
 
 
-class EpisodeBufferBase:
+class EpisodeBufferBase(AllOrNothing):
     """Put before one of RLlib's episode buffers: its constructor, and nothing of its storage."""
 
     def __init__(
@@ -46,7 +47,7 @@ class EpisodeBufferBase:
             TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value
                 is wrong.
         """
-        self._lock = threading.RLock()
+        AllOrNothing.__init__(self)
         self.capacity = positive_int("capacity", capacity)
         self.batch_size_B = positive_int("batch_size_B", batch_size_B)
         self.batch_length_T = non_negative_int("batch_length_T", batch_length_T)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -31,12 +30,12 @@ from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, summed
 from rllib_per_acc.shards.shard_states import ShardOnFile, find_episodes, restore_shards
 from rllib_per_acc.shards.writer import ShardWriter
-from rllib_per_acc.threads import serialized
+from rllib_per_acc.threads import AllOrNothing, serialized
 
 logger = logging.getLogger(__name__)
 
 
-class ShardedReplay:
+class ShardedReplay(AllOrNothing):
     """A `ReplayClient` for a replay in one or several Ray actors, which it starts and ends.
 
     Capacity is split over the shards. An episode lives in one shard, new ones go to the least
@@ -75,7 +74,7 @@ class ShardedReplay:
     ) -> None:
         self.options = ReplayOptions(**options or {})
         self.capacity = capacity
-        self._lock = threading.RLock()
+        super().__init__()
         self._restarts = shard_options.restart_failed_shards
         self._last_added: tuple[Sequence[EpisodeChunk], Any] | None = None
         self._activity = Activity(self.options.metrics_window)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,10 @@ from ray.actor import ActorHandle
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.shards.shard_group import ShardGroup
-from rllib_per_acc.threads import serialized
+from rllib_per_acc.threads import AllOrNothing, serialized
 
 
-class ShardWriter:
+class ShardWriter(AllOrNothing):
     """Adds to the shards of a `ShardedReplay` from another actor or task.
 
     It can be pickled as an argument of Ray calls; every copy connects by itself. Several threads
@@ -30,7 +29,7 @@ class ShardWriter:
     def __init__(
         self, actors: Sequence[ActorHandle], capacities: Sequence[int | None], restarts: bool
     ) -> None:
-        self._lock = threading.RLock()
+        super().__init__()
         self._arguments = actors, capacities, restarts
         self._group: ShardGroup | None = None
 
