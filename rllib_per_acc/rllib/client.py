@@ -35,3 +35,10 @@ def close_client(client: ReplayClient) -> None:
     close = getattr(client, "close", None)
     if close is not None:
         close()
+
+
+def drop_draws(client: ReplayClient) -> None:
+    """Gives up the batches that a replay has drawn ahead, where it draws some."""
+    drop = getattr(client, "drop_draws", None)
+    if drop is not None:
+        drop()

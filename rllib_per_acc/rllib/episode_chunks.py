@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -12,6 +12,7 @@ from ray.rllib.utils.spaces.space_utils import batch as stack
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import ReplayClient
+from rllib_per_acc.rllib.batch import NOBODY, Owner
 
 
 def chunk_of(episode: SingleAgentEpisode) -> EpisodeChunk:
@@ -32,7 +33,10 @@ def chunk_of(episode: SingleAgentEpisode) -> EpisodeChunk:
 
 
 def episode_of(
-    chunk: EpisodeChunk, observation_space: Any = None, action_space: Any = None
+    chunk: EpisodeChunk,
+    observation_space: Any = None,
+    action_space: Any = None,
+    owner: Owner = NOBODY,
 ) -> SingleAgentEpisode:
     """The episode that a stored chunk came from, as arrays."""
     return SingleAgentEpisode(
@@ -51,6 +55,7 @@ def episode_of(
         },
         t_started=chunk.t_started,
         len_lookback_buffer=0,
+        **owner._asdict(),
     )
 
 
@@ -60,11 +65,18 @@ class EpisodesView(Sequence[SingleAgentEpisode]):
     Args:
         client: The replay that holds them.
         spaces: Their observation and action space.
+        owner_of: Says by its id whose an episode is.
     """
 
-    def __init__(self, client: ReplayClient, spaces: tuple[Any, Any]) -> None:
+    def __init__(
+        self,
+        client: ReplayClient,
+        spaces: tuple[Any, Any],
+        owner_of: Callable[[Any], Owner] = lambda _: NOBODY,
+    ) -> None:
         self._client = client
         self._spaces = spaces
+        self._owner_of = owner_of
 
     def __len__(self) -> int:
         return int(self._client.info()["episodes"])
@@ -87,7 +99,10 @@ class EpisodesView(Sequence[SingleAgentEpisode]):
         return iter(self._copies(0, len(self)))
 
     def _copies(self, start: int, stop: int) -> list[SingleAgentEpisode]:
-        return [episode_of(c, *self._spaces) for c in self._client.get_chunks(start, stop)]
+        return [
+            episode_of(chunk, *self._spaces, self._owner_of(chunk.episode_id))
+            for chunk in self._client.get_chunks(start, stop)
+        ]
 
 
 def _list(buffer: InfiniteLookbackBuffer) -> list[Any] | None:

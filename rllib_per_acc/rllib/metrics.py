@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
 from ray.rllib.utils import metrics as keys
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rllib_per_acc.activity import Activity
+from rllib_per_acc.rllib.ids import metric_key
 
 _Key = str | tuple[str, str]
 _Sum = tuple[str, ...]
@@ -85,16 +86,17 @@ def log_activity(logger: MetricsLogger, activity: Activity, window: int) -> None
 
 
 def log_shards(
-    logger: MetricsLogger, shards: Sequence[Mapping[str, float]], *module_id: str
+    logger: MetricsLogger, shards: Sequence[Mapping[str, float]], *module_id: Any
 ) -> None:
     """Logs the last numbers of each shard, under `shards`, the module if any, and the number."""
+    path = "shards", *map(metric_key, module_id)
     for index, numbers in enumerate(shards):
         for name, value in numbers.items():
-            logger.log_value(("shards", *module_id, str(index), name), value, reduce="item")
+            logger.log_value((*path, str(index), name), value, reduce="item")
 
 
 def log_level(
-    logger: MetricsLogger, level: Level, id_: str | None, activity: Activity, window: int
+    logger: MetricsLogger, level: Level, id_: Any, activity: Activity, window: int
 ) -> None:
     """Logs what happened on one level.
 
@@ -119,11 +121,11 @@ def log_level(
         _means(logger, _key(level.n_step, id_), activity.n_step, window)
 
 
-def _key(name: str, id_: str | None) -> _Key:
-    return name if id_ is None else (name, id_)
+def _key(name: str, id_: Any) -> _Key:
+    return name if id_ is None else (name, metric_key(id_))
 
 
-def _sums(logger: MetricsLogger, names: _Sum, id_: str | None, value: int) -> None:
+def _sums(logger: MetricsLogger, names: _Sum, id_: Any, value: int) -> None:
     for name, reduce in zip(names, ("sum", "lifetime_sum"), strict=False):
         logger.log_value(_key(name, id_), value, reduce=reduce)
 

@@ -117,7 +117,8 @@ class ModuleReplays:
         parts = []
         for module_id in self.known("module_id", module_ids):
             part = self.clients[module_id].get_priorities()
-            part["module_id"] = np.full(len(part["t"]), module_id, object)
+            part["module_id"] = np.empty(len(part["t"]), object)
+            part["module_id"].fill(module_id)  # a tuple too is one id
             parts.append(part)
         return {
             name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, dtype)

@@ -70,7 +70,6 @@ class MultiAgentActivity:
     def _clear(self) -> None:
         self._env = Activity(self._window)
         self._agents: defaultdict[Any, Activity] = defaultdict(lambda: Activity(self._window))
-        self._samples: list[list[Drawn]] = []
 
     def log_add(self, plan: Plan, ledger: MultiAgentLedger) -> None:
         """Notes what is planned; call it before it is done."""
@@ -107,9 +106,19 @@ class MultiAgentActivity:
             self._agents[agent_id].log_add(agent_counts, episodes_stored=0, steps_stored=0)
         self.lifetimes += counts
 
-    def log_sample(self, drawn: list[Drawn], num_items: int) -> None:
-        """Notes a sample of `num_items` rows of each module; they are counted when asked for."""
-        self._samples.append(drawn)
+    def log_sample(self, sample: list[Drawn], num_items: int) -> None:
+        """Notes a sample of `num_items` rows of each module; nothing of it is kept."""
+        everything = _Sampled()
+        by_agent: defaultdict[Any, _Sampled] = defaultdict(_Sampled)
+        for drawn in sample:
+            rows = zip(drawn.agents, drawn.t.tolist(), drawn.n_step.tolist(), strict=True)
+            for episode, t, n_step in rows:
+                id_, agent_id, _ = episode.owner
+                everything.see(id_, episode.env_t[t - episode.t_started], n_step)
+                by_agent[agent_id].see(episode, t, n_step)
+        everything.log(self._env)
+        for agent_id, sampled in by_agent.items():
+            sampled.log(self._agents[agent_id])
         self.lifetimes.steps_sampled += num_items
 
     def log_together(self, steps: dict[Any, int], num_items: int) -> None:
@@ -119,18 +128,6 @@ class MultiAgentActivity:
 
     def take(self) -> tuple[Activity, dict[Any, Activity]]:
         """What happened since the last call, and by agent."""
-        for sample in self._samples:
-            everything = _Sampled()
-            by_agent: defaultdict[Any, _Sampled] = defaultdict(_Sampled)
-            for drawn in sample:
-                rows = zip(drawn.agents, drawn.t.tolist(), drawn.n_step.tolist(), strict=True)
-                for episode, t, n_step in rows:
-                    id_, agent_id, _ = episode.owner
-                    everything.see(id_, episode.env_t[t - episode.t_started], n_step)
-                    by_agent[agent_id].see(episode, t, n_step)
-            everything.log(self._env)
-            for agent_id, sampled in by_agent.items():
-                sampled.log(self._agents[agent_id])
         taken = self._env, dict(self._agents)
         self._clear()
         return taken

@@ -21,12 +21,13 @@ from ray.rllib.utils.typing import ModuleID, ResultDict
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import beta_at, n_step_range, non_negative
-from rllib_per_acc.rllib.batch import Owner, row_groups
+from rllib_per_acc.rllib.batch import NOBODY, Owner, row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
 from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
-from rllib_per_acc.rllib.client import replay_client
+from rllib_per_acc.rllib.client import drop_draws, replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView
+from rllib_per_acc.rllib.ids import text_of
 from rllib_per_acc.rllib.metrics import AGENT, ENV, MODULE, log_level, log_shards
 from rllib_per_acc.rllib.module_counts import ModuleCounts
 from rllib_per_acc.rllib.module_replays import ModuleReplays
@@ -74,7 +75,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     def _new_client(self, module_id: ModuleID) -> ReplayClient:
         options = self._replay_options
         if options.seed is not None:
-            entropy = [options.seed, zlib.crc32(str(module_id).encode())]
+            entropy = [options.seed, zlib.crc32(text_of(module_id).encode())]
             seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
             options = dataclasses.replace(options, seed=seed)
         return replay_client(type(self), None, options, self._shard_options)
@@ -108,6 +109,14 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         self._activity.log_add(plan, self._ledger)
         self._ledger.commit(plan)
         add()
+        self._drop_overdue_draws()
+
+    def _drop_overdue_draws(self) -> None:
+        """Gives up batches that were drawn ahead for modules which are not sampled any more."""
+        departed = self._ledger.departed
+        for module_id in departed.overdue(len(self._ledger.agents)):
+            drop_draws(self._modules.clients[module_id])
+            departed.forget(module_id)
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
     @serialized
@@ -194,7 +203,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             include_episode_ids=True,
         )
         agents = {m: self._ledger.find(b.columns["episode_id"]) for m, b in batches.items()}
-        self._ledger.batch_done()
+        self._ledger.departed.batches_read(batches)
         self._activity.log_sample(
             [Drawn(agents[m], batch.t, batch.n_step) for m, batch in batches.items()], count
         )
@@ -273,15 +282,27 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             "module_episodes(module_id) has those of a module"
         )
 
+    @serialized
     def module_episodes(self, module_id: ModuleID) -> EpisodesView:
-        """The stored episodes of a module's agents, oldest first; reading it copies them out."""
-        (module_id,) = self._modules.known("module_id", [module_id])
-        return EpisodesView(self._modules.clients[module_id], self._modules.spaces_of(module_id))
+        """The stored episodes of a module's agents, oldest first; reading it copies them out.
 
+        Each says by `multi_agent_episode_id`, `agent_id` and `module_id` whose it is.
+        """
+        (module_id,) = self._modules.known("module_id", [module_id])
+        client, spaces = self._modules.clients[module_id], self._modules.spaces_of(module_id)
+        return EpisodesView(client, spaces, self._owner_of)
+
+    @serialized
+    def _owner_of(self, agent_episode_id: Any) -> Owner:
+        agent = self._ledger.agents.get(agent_episode_id)
+        return NOBODY if agent is None else agent.owner
+
+    @serialized
     def get_shard_info(self) -> list[dict[str, Any]]:
         """For each shard its `module_id`, where it runs (`pid`, `node`), `device` and counters."""
         return self._modules.shard_info()
 
+    @serialized
     def get_priorities(self, module_id: ModuleID | None = None) -> dict[str, np.ndarray]:
         """The mass (`priority ** alpha`) of every stored step of a module, or of all.
 
@@ -291,7 +312,8 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         """
         held = self._modules.get_priorities(None if module_id is None else [module_id])
         agents = self._ledger.find(held["episode_id"])
-        return held | {"agent_id": np.fromiter((agent.owner.agent_id for agent in agents), object)}
+        agent_ids = np.fromiter((a.owner.agent_id for a in agents), object, len(agents))
+        return held | {"agent_id": agent_ids}
 
     # State
 
@@ -349,13 +371,18 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
 
     @override(CheckpointedBuffer)
     def _replays(self) -> dict[str, ReplayClient]:
-        return self._modules.clients
+        return {text_of(module_id): client for module_id, client in self._modules.clients.items()}
 
     @override(CheckpointedBuffer)
     def _more_to_save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         state = self._ledger.state()
         episodes = state["description"]["episodes"]
-        arrays = {"episodes": np.fromiter(episodes, object, len(episodes)), **state["arrays"]}
+        module_ids = self._modules.clients
+        arrays = {
+            "modules": np.fromiter(module_ids, object, len(module_ids)),
+            "episodes": np.fromiter(episodes, object, len(episodes)),
+            **state["arrays"],
+        }
         more = {"counts": self._activity.state(), "rng": self._rng.bit_generator.state}
         return more, arrays
 
@@ -364,11 +391,12 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         """See there. The spaces are not saved: they come with the next steps of each module."""
         try:
             arrays = dict(saved.arrays)
+            module_ids = list(arrays.pop("modules", saved.names))  # older saves: all are strings
             description = {"episodes": arrays.pop("episodes")}
             given = {"description": description, "arrays": arrays}
             records = self._records(given, saved.more["counts"], saved.more["rng"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"path: not the save of a multi-agent buffer, {error!r}") from error
-        modules = self._modules.started(saved.names)
-        saved.restore(modules.clients)
+        modules = self._modules.started(module_ids)
+        saved.restore({text_of(module_id): modules.clients[module_id] for module_id in module_ids})
         self._take_over(modules, *records)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import oldest_beyond
 from rllib_per_acc.rllib.batch import Owner
+from rllib_per_acc.rllib.departed_agents import DepartedAgents
 from rllib_per_acc.rllib.multi_agent_chunks import AgentChunk, MultiAgentChunk
 
 
@@ -82,21 +82,22 @@ class MultiAgentLedger:
     Args:
         capacity: Time steps of the environment to keep. The newest episode is kept even if it is
             longer.
-        batches_ahead: How many batches may have been drawn ahead: for so long evicted agents'
-            episodes are remembered.
+        batches_ahead: How many batches of each module may have been drawn ahead.
+
+    Attributes:
+        episodes: The stored multi-agent episodes by id.
+        agents: Their agents' episodes by id.
+        num_steps: Time steps of the environment stored.
+        num_agent_steps: Steps of agents stored.
+        departed: Agents' episodes that are gone, but for batches drawn ahead.
     """
 
     def __init__(self, capacity: int, batches_ahead: int = 0) -> None:
         self.capacity = capacity
         self.episodes: dict[str, MultiAgentEntry] = {}
         self.agents: dict[str, AgentEpisode] = {}
-        self.num_steps = 0
-        self._gone: deque[dict[str, AgentEpisode]] = deque([{}], maxlen=batches_ahead + 1)
-
-    @property
-    def num_agent_steps(self) -> int:
-        """Steps of agents stored."""
-        return sum(map(len, self.agents.values()))
+        self.num_steps = self.num_agent_steps = 0
+        self.departed: DepartedAgents[AgentEpisode] = DepartedAgents(batches_ahead)
 
     def plan(self, chunks: Sequence[MultiAgentChunk]) -> Plan:
         """What storing these chunks takes; changes nothing.
@@ -139,8 +140,10 @@ class MultiAgentLedger:
         for id_ in plan.evicted:
             if (entry := self.episodes.pop(id_, None)) is not None:
                 self.num_steps -= len(entry)
-                for agent_episode_id in entry.agents:
-                    self._gone[-1][agent_episode_id] = self.agents.pop(agent_episode_id)
+                for agent_episode_id, gone in entry.agents.items():
+                    self.departed.note(gone.owner.module_id, agent_episode_id, gone)
+                    self.num_agent_steps -= len(gone)
+                    del self.agents[agent_episode_id]
         for chunk in plan.kept:
             stored = self.episodes.get(chunk.episode_id)
             if stored is None:
@@ -153,20 +156,12 @@ class MultiAgentLedger:
                     self.agents[id_] = AgentEpisode(agent.owner, agent.steps.t_started)
                     stored.agents[id_] = self.agents[id_]
                 self.agents[id_].extend(agent)
+                self.num_agent_steps += len(agent.steps)
 
     def find(self, agent_episode_ids: Iterable[str]) -> list[AgentEpisode]:
-        """The agents' episodes with these ids, of the batch drawn last."""
-        found = []
-        for id_ in agent_episode_ids:
-            agent_episode = self.agents.get(id_)
-            if agent_episode is None:
-                agent_episode = next(gone[id_] for gone in self._gone if id_ in gone)
-            found.append(agent_episode)
-        return found
-
-    def batch_done(self) -> None:
-        """A batch has been read: what was evicted before all that were drawn ahead is forgotten."""
-        self._gone.append({})
+        """The agents' episodes with these ids: stored ones, or of a batch that was drawn ahead."""
+        stored, gone = self.agents, self.departed
+        return [stored[id_] if id_ in stored else gone.find(id_) for id_ in agent_episode_ids]
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on: `description` (JSON-able, if the ids are) and `arrays`."""
@@ -206,5 +201,6 @@ class MultiAgentLedger:
                 agent.env_t.frombytes(env_t[start:end].tobytes())
                 agent.is_done = is_done
                 entry.agents[agent_episode_id] = self.agents[agent_episode_id] = agent
+                self.num_agent_steps += len(agent)
         if len(env_t) != end:
             raise ValueError(f"env_t: got {len(env_t)} time steps, expected {end}")

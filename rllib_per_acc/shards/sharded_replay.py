@@ -191,6 +191,11 @@ class ShardedReplay(AllOrNothing):
             self._steps_sampled += num_steps(drawn.columns)
         return ReplayBatch(drawn.columns, handles, self)
 
+    @serialized
+    def drop_draws(self) -> None:
+        """Gives up the batches that were drawn ahead."""
+        self._draws.clear()
+
     # Updating
 
     @serialized
