@@ -134,9 +134,8 @@ def build_info() -> dict[str, Any]:
         those compiled (``"host"``, ``"acc"``); ``openacc``, what the latter was compiled with;
         ``devices``, those that can be used; ``auto``, the one that ``"auto"`` chooses;
         ``problems``, by what is not chosen (``"gpu"``, ``"auto"``) the reason; ``gpu``, name,
-        driver and memory of the GPU or None; ``descents``, the ways of the host backend to
-        descend the tree: those ``available`` on this processor, and the fastest of them, which is
-        ``in_use``.
+        driver and memory of the GPU or None; ``descents``, the ways to descend the
+        host's tree that this processor has.
     """
     host = _core.build_info()
     info: dict[str, Any] = {
@@ -155,8 +154,5 @@ def build_info() -> dict[str, Any]:
     info["auto"] = "cpu" if problems["auto"] else "gpu"
     info["problems"] = {what: problem for what, problem in problems.items() if problem}
     info["gpu"] = None if problems["gpu"] else _load_acc().accelerator()
-    info["descents"] = {
-        "available": list(_core.descents()),
-        "in_use": _core.cost_table()["descent"],
-    }
+    info["descents"] = list(_core.descents())
     return info

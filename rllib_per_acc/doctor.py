@@ -57,12 +57,11 @@ def _package(info: dict[str, Any]) -> Iterator[Finding]:
         f"compiled by {info['compilers']['host']} with {info['flags']['host']}",
     )  # fmt: skip
     problem = _tree_problem("cpu")
-    descents = info["descents"]
     yield Finding(
         "tree on the CPU",
         "broken" if problem else "works",
         problem
-        or f"descends by {descents['in_use']}, fastest here of {', '.join(descents['available'])}",
+        or f"descends by the fastest of {', '.join(info['descents'])}, chosen for each size",
         "Reinstall the package; if that does not help, report this." if problem else "",
     )
 

@@ -1,4 +1,4 @@
-// The cost table as a dict: seen by build_info() and `doctor`, and set by tests and benchmarks.
+// The cost table as a dict: seen and set by tests and benchmarks.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -21,36 +21,17 @@ inline constexpr UpdateCost update_costs[] = {{"element_node", &UpdateCosts::ele
                                               {"swept_node", &UpdateCosts::swept_node}};
 
 inline py::dict get_cost_table() {
-  const CostTable& table = cost_table();
+  const UpdateCosts& costs = cost_table();
   py::dict result;
-  for (const UpdateCost& cost : update_costs) result[cost.name] = table.update.*cost.value;
-  result["descent"] = table.descent.name;
+  for (const UpdateCost& cost : update_costs) result[cost.name] = costs.*cost.value;
   return result;
-}
-
-inline py::tuple get_descents() {
-  py::list names;
-  for (const DescentPath& path : descent_paths()) names.append(path.name);
-  return py::tuple(names);
-}
-
-inline DescentPath descent_named(const std::string& name) {
-  for (const DescentPath& path : descent_paths()) {
-    if (name == path.name) return path;
-  }
-  throw py::value_error("descent is " + repr(py::str(name)) + ": expected one of " +
-                        repr(get_descents()));
 }
 
 // Entries that are not given keep their values.
 inline void change_cost_table(const py::kwargs& changes) {
-  CostTable table = cost_table();
+  UpdateCosts costs = cost_table();
   for (const auto& [key, value] : changes) {
     const auto name = key.cast<std::string>();
-    if (name == "descent") {
-      table.descent = descent_named(value.cast<std::string>());
-      continue;
-    }
     bool known = false;
     for (const UpdateCost& cost : update_costs) {
       if (name != cost.name) continue;
@@ -60,21 +41,20 @@ inline void change_cost_table(const py::kwargs& changes) {
         throw py::value_error(name + " is " + repr(py::reinterpret_borrow<py::object>(value)) +
                               ": expected a finite number >= 0");
       }
-      table.update.*cost.value = number;
+      costs.*cost.value = number;
     }
     if (!known) {
       throw py::type_error(name + " is not an entry of the cost table: expected " +
                            repr(get_cost_table().attr("keys")()));
     }
   }
-  set_cost_table(table);
+  set_cost_table(costs);
 }
 
 inline void register_cost_table(py::module_& module) {
   module.def("cost_table", &get_cost_table);
   module.def("set_cost_table", &change_cost_table);
   module.def("measure_cost_table", [] { set_cost_table(measure_cost_table()); });
-  module.def("descents", &get_descents);
 }
 
 }  // namespace rpa

@@ -116,8 +116,9 @@ void update_by(T& tree, py::handle indices, py::handle values, const std::string
                         ": expected 'per_element', 'touched' or 'rebuild'");
 }
 
-template <class T>
-py::object find_prefixsum(const T& tree, py::handle masses_arg) {
+// `by`: a path to find by, or nothing.
+template <class T, class... By>
+py::object find_with(const T& tree, py::handle masses_arg, const By&... by) {
   const Values masses(masses_arg, Names<typename T::node_type>::lookup);
   const std::int64_t at =
       first_bad_mass(masses.data(), masses.size(), std::numeric_limits<double>::max());
@@ -127,13 +128,18 @@ py::object find_prefixsum(const T& tree, py::handle masses_arg) {
   bool empty = false;
   locked(tree, masses.size(), [&] {
     empty = masses.size() > 0 && tree.root().sum == 0.0;
-    if (!empty) tree.find_prefixsum(masses.data(), out, masses.size());
+    if (!empty) tree.find_prefixsum(masses.data(), out, masses.size(), by...);
   });
   if (empty) {
     throw py::value_error(std::string("find_prefixsum(") + masses.name() +
                           ") on a tree whose sum is 0.0: expected at least one leaf with mass");
   }
   return found.take();
+}
+
+template <class T>
+py::object find_prefixsum(const T& tree, py::handle masses) {
+  return find_with(tree, masses);
 }
 
 // The leaves at fractions, in [0, 1), of the sum, and their masses: one call for a sample.

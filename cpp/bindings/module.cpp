@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 
 #include "bind_cost_table.hpp"
+#include "bind_descents.hpp"
 #include "bind_frames.hpp"
 #include "bind_power.hpp"
 #include "bind_transitions.hpp"
@@ -11,20 +12,23 @@
 namespace py = pybind11;
 
 template <class Node>
-static void register_host_tree(py::module_& module, const char* name) {
+static auto register_host_tree(py::module_& module, const char* name) {
   using Tree = rpa::Tree<Node>;
-  rpa::register_tree<Tree>(module, name).def(py::init(&rpa::make_tree<Tree>), py::arg("capacity"));
+  return rpa::register_tree<Tree>(module, name)
+      .def(py::init(&rpa::make_tree<Tree>), py::arg("capacity"));
 }
 
 PYBIND11_MODULE(_core, module) {
   module.attr("__version__") = RLLIB_PER_ACC_VERSION;
-  register_host_tree<rpa::PairNode>(module, "PriorityTree");
+  register_host_tree<rpa::PairNode>(module, "PriorityTree")
+      .def("find_by", &rpa::find_by, py::arg("masses"), py::arg("descent"));
   register_host_tree<rpa::SumNode>(module, "SumTree");
   register_host_tree<rpa::MinNode>(module, "MinTree");
   rpa::register_power(module);
   rpa::register_transitions(module);
   rpa::register_frames(module);
   rpa::register_cost_table(module);
+  rpa::register_descents(module);
   module.def("build_info", [] {
     py::dict info;
     info["backend"] = "host";

@@ -84,35 +84,20 @@ struct Probe {
     costs.swept_node = 3.0 * times[3] / static_cast<double>(leaves);
     return costs;
   }
-
-  DescentPath descent() {
-    std::vector<std::int64_t> found(batch);
-    std::vector<Run> runs;
-    for (const DescentPath& path : descent_paths()) {
-      runs.push_back([&](int i) {
-        descend_by(path, nodes.data(), leaves, &masses[i * batch], found.data(), batch);
-      });
-    }
-    const std::vector<double> times = shortest(runs);
-    return descent_paths()[std::min_element(times.begin(), times.end()) - times.begin()];
-  }
 };
 
-std::atomic<const CostTable*> current = nullptr;
+std::atomic<const UpdateCosts*> current = nullptr;
 std::mutex mutex;
 // A table stays valid for those who still read it; few are ever set.
-std::deque<CostTable> tables;
+// Nor does it end: a thread may be in an update when the process does.
+std::deque<UpdateCosts>& tables = *new std::deque<UpdateCosts>;
 
 }  // namespace
 
-CostTable measure_cost_table() {
-  Probe probe;
-  const DescentPath descent = probe.descent();
-  return {probe.update(), descent};
-}
+UpdateCosts measure_cost_table() { return Probe().update(); }
 
-const CostTable& cost_table() {
-  const CostTable* table = current.load(std::memory_order_acquire);
+const UpdateCosts& cost_table() {
+  const UpdateCosts* table = current.load(std::memory_order_acquire);
   if (table == nullptr) {
     const std::lock_guard lock(mutex);
     table = current.load(std::memory_order_acquire);
@@ -124,9 +109,9 @@ const CostTable& cost_table() {
   return *table;
 }
 
-void set_cost_table(const CostTable& table) {
+void set_cost_table(const UpdateCosts& costs) {
   const std::lock_guard lock(mutex);
-  current.store(&tables.emplace_back(table), std::memory_order_release);
+  current.store(&tables.emplace_back(costs), std::memory_order_release);
 }
 
 }  // namespace rpa

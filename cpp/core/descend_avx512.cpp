@@ -11,6 +11,7 @@ struct Avx512 {
   using Indices = __m512i;
   using Mask = __mmask8;
   static constexpr int width = 8;
+  static constexpr int groups = 16;
 
   static Reals broadcast(double value) { return _mm512_set1_pd(value); }
   static Indices root() { return _mm512_set1_epi64(1); }
@@ -23,19 +24,20 @@ struct Avx512 {
   static Reals gather(const double* from, Indices node) {
     return _mm512_i64gather_pd(_mm512_slli_epi64(node, __builtin_ctz(Scale)), from, 8);
   }
-  static Mask not_above(Reals left, Reals mass) {
-    return _mm512_cmp_pd_mask(left, mass, _CMP_NGT_UQ);
-  }
-  static Reals select(Mask where, Reals then, Reals otherwise) {
-    return _mm512_mask_blend_pd(where, otherwise, then);
-  }
   static Reals add(Reals a, Reals b) { return _mm512_add_pd(a, b); }
-  static Reals subtract_where(Mask where, Reals a, Reals b) {
-    return _mm512_mask_sub_pd(a, where, a, b);
+  static Reals unless_past(Reals total, Reals given) {
+    const Mask past = _mm512_cmp_pd_mask(given, total, _CMP_GE_OQ);
+    return _mm512_mask_blend_pd(past, given, broadcast(__builtin_inf()));
   }
-  static Indices child(Indices node, Mask right) {
+  static Mask step(Reals left, Reals& mass, Indices& node) {
+    const Mask right = _mm512_cmp_pd_mask(left, mass, _CMP_LE_OQ);
     const Indices twice = _mm512_add_epi64(node, node);
-    return _mm512_mask_add_epi64(twice, right, twice, _mm512_set1_epi64(1));
+    mass = _mm512_mask_sub_pd(mass, right, mass, left);
+    node = _mm512_mask_add_epi64(twice, right, twice, root());
+    return right;
+  }
+  static Reals left_below(const double* sums, Indices node, Mask right, Reals first) {
+    return _mm512_mask_blend_pd(right, first, gather<8>(sums + 4, node));
   }
   static bool any_zero(Reals values) {
     return _mm512_cmp_pd_mask(values, _mm512_setzero_pd(), _CMP_EQ_OQ) != 0;

@@ -23,6 +23,7 @@ void prefetch_four(const double* sums, typename V::Indices node) {
 }
 
 // V is a vector of V::width descents: V::Reals, V::Indices and V::Mask, with the operations below.
+// Up to V::groups vectors are in flight.
 template <class V, int Groups>
 bool descend_block(const double* sums, int levels, const double* masses, std::int64_t* indices) {
   constexpr int cached_levels = 10;
@@ -30,26 +31,22 @@ bool descend_block(const double* sums, int levels, const double* masses, std::in
   typename V::Indices node[Groups];
   const typename V::Reals total = V::broadcast(sums[2]);
   for (int g = 0; g < Groups; ++g) {
-    const typename V::Reals given = V::load(masses + g * V::width);
-    mass[g] = V::select(V::not_above(total, given), V::broadcast(__builtin_inf()), given);
+    // Not -0.0, whose sign would count.
+    const typename V::Reals given = V::add(V::load(masses + g * V::width), V::broadcast(0.0));
+    mass[g] = V::unless_past(total, given);
     node[g] = V::root();
   }
-  const auto step = [&](int g, typename V::Reals left) {
-    const typename V::Mask right = V::not_above(left, mass[g]);
-    mass[g] = V::subtract_where(right, mass[g], left);
-    node[g] = V::child(node[g], right);
-    return right;
-  };
   // The sum of node i is sums[2 * i].
-  for (int g = 0; levels % 2 == 1 && g < Groups; ++g) step(g, V::broadcast(sums[4]));
+  for (int g = 0; levels % 2 == 1 && g < Groups; ++g) {
+    V::step(V::broadcast(sums[4]), mass[g], node[g]);
+  }
   for (int level = levels % 2; level < levels; level += 2) {
     for (int g = 0; g < Groups; ++g) {
       const typename V::Indices start = node[g];
       const typename V::Reals first = V::template gather<8>(sums, start);
       const typename V::Reals second = V::template gather<8>(sums + 2, start);
-      const typename V::Reals third = V::template gather<8>(sums + 4, start);
-      const typename V::Mask right = step(g, V::add(first, second));
-      step(g, V::select(right, third, first));
+      const typename V::Mask right = V::step(V::add(first, second), mass[g], node[g]);
+      V::step(V::left_below(sums, start, right, first), mass[g], node[g]);
       // The nearest cache has too few lines in flight; the next one is asked before it is.
       if (level >= cached_levels && level + 2 < levels) prefetch_four<V>(sums, node[g]);
     }
@@ -62,36 +59,25 @@ bool descend_block(const double* sums, int levels, const double* masses, std::in
   return found_empty;
 }
 
-// Descends n >= V::width masses. Returns whether some index is that of an empty leaf.
-template <class V>
+// Descends masses j ... n - 1, where n >= V::width. What does not fill a block of Groups vectors
+// goes at once too, if need be with some masses before j again. Returns whether some index is that
+// of an empty leaf.
+template <class V, int Groups = V::groups>
 bool descend_blocks(const double* sums, int levels, const double* masses, std::int64_t* indices,
-                    std::int64_t n) {
-  bool found_empty = false;
-  const auto run = [&]<int Groups>(std::int64_t j) {
-    found_empty |= descend_block<V, Groups>(sums, levels, masses + j, indices + j);
+                    std::int64_t n, std::int64_t j = 0) {
+  constexpr std::int64_t size = Groups * V::width;
+  const auto smaller = [&] {
+    return descend_blocks<V, (Groups > 1 ? Groups / 2 : 1)>(sums, levels, masses, indices, n, j);
   };
-  std::int64_t j = 0;
-  for (; n - j >= 8 * V::width; j += 8 * V::width) run.template operator()<8>(j);
-  // The rest goes at once too, if need be with some that are done already.
-  while (j < n) {
-    const std::int64_t rest = n - j;
-    const auto start = [&](int groups) {
-      const std::int64_t size = groups * V::width;
-      const std::int64_t at = rest < size ? n - size : j;
-      j = at + size;
-      return at;
-    };
-    if (rest > 4 * V::width && n >= 8 * V::width) {
-      run.template operator()<8>(start(8));
-    } else if (rest > 2 * V::width && n >= 4 * V::width) {
-      run.template operator()<4>(start(4));
-    } else if (rest > V::width && n >= 2 * V::width) {
-      run.template operator()<2>(start(2));
-    } else {
-      run.template operator()<1>(start(1));
-    }
-  }
-  return found_empty;
+  const auto block = [&](std::int64_t at) {
+    return descend_block<V, Groups>(sums, levels, masses + at, indices + at);
+  };
+  if (n < size) return smaller();
+  bool found_empty = false;
+  for (; n - j >= size; j += size) found_empty |= block(j);
+  if (j == n) return found_empty;
+  if (Groups > 1 && 2 * (n - j) <= size) return found_empty | smaller();
+  return found_empty | block(n - size);
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ std::span<const DescentPath> descent_paths() {
 
 void descend_by(const DescentPath& path, const PairNode* nodes, std::int64_t padded,
                 const double* masses, std::int64_t* indices, std::int64_t n) {
-  // Fewer descents than this leave most of the vectors' latency bare.
-  constexpr std::int64_t smallest_vector_batch = 12;
   if (n == 0) return;
   const int levels = std::countr_zero(static_cast<std::uint64_t>(padded));
   const Descend run = n < smallest_vector_batch ? descend_portable : path.run;

@@ -26,6 +26,9 @@ struct DescentPath {
 // The paths that this build has and this machine can run; the first is the portable one.
 std::span<const DescentPath> descent_paths();
 
+// Fewer descents than this leave most of the vectors' latency bare, so they take the portable path.
+inline constexpr std::int64_t smallest_vector_batch = 12;
+
 // Finds the leaf of each mass by the given path.
 void descend_by(const DescentPath& path, const PairNode* nodes, std::int64_t padded,
                 const double* masses, std::int64_t* indices, std::int64_t n);

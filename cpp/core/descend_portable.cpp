@@ -4,15 +4,13 @@
 
 namespace {
 
-// Masks are 0 or all ones, and bits are selected by them: a branch would be a coin toss.
+// Without branches: which way to go is a coin toss.
 struct Portable {
   using Reals = double;
   using Indices = std::int64_t;
   using Mask = std::int64_t;
   static constexpr int width = 1;
-
-  static std::int64_t bits(double value) { return __builtin_bit_cast(std::int64_t, value); }
-  static double real(std::int64_t bits) { return __builtin_bit_cast(double, bits); }
+  static constexpr int groups = 64;
 
   static Reals broadcast(double value) { return value; }
   static Indices root() { return 1; }
@@ -22,13 +20,22 @@ struct Portable {
   static Reals gather(const double* from, Indices node) {
     return from[Scale * node];
   }
-  static Mask not_above(Reals left, Reals mass) { return -std::int64_t{!(left > mass)}; }
-  static Reals select(Mask where, Reals then, Reals otherwise) {
-    return real((bits(then) & where) | (bits(otherwise) & ~where));
-  }
   static Reals add(Reals a, Reals b) { return a + b; }
-  static Reals subtract_where(Mask where, Reals a, Reals b) { return a - real(bits(b) & where); }
-  static Indices child(Indices node, Mask right) { return 2 * node - right; }
+  static Reals unless_past(Reals total, Reals given) {
+    return given >= total ? __builtin_inf() : given;
+  }
+  // The bits of what is not negative grow with it; those of a negative number are above them all.
+  static Mask step(Reals left, Reals& mass, Indices& node) {
+    const auto rest = __builtin_bit_cast(std::uint64_t, mass - left);
+    const auto whole = __builtin_bit_cast(std::uint64_t, mass);
+    const Mask right = 1 + (static_cast<std::int64_t>(rest) >> 63);
+    mass = __builtin_bit_cast(double, rest <= whole ? rest : whole);
+    node = 2 * node + right;
+    return right;
+  }
+  static Reals left_below(const double* sums, Indices node, Mask right, Reals) {
+    return sums[8 * node + 4 * right];
+  }
   static bool any_zero(Reals value) { return value == 0.0; }
 };
 

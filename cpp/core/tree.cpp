@@ -1,10 +1,10 @@
 #include "tree.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "cost_table.hpp"
 #include "descend.hpp"
+#include "descent_choice.hpp"
 #include "dispatch.hpp"
 #include "kept_levels.hpp"
 #include "update.hpp"
@@ -13,9 +13,7 @@ namespace rpa {
 
 template <class Node>
 Tree<Node>::Tree(std::int64_t capacity)
-    : capacity_(capacity),
-      padded_(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(capacity)))),
-      nodes_(2 * padded_) {
+    : capacity_(capacity), padded_(padded_for(capacity)), nodes_(2 * padded_) {
   if constexpr (!zero_is_empty<Node>) {
     std::fill_n(nodes_.data(), 2 * padded_, identity<Node>());
   }
@@ -26,7 +24,7 @@ void Tree<Node>::update(const std::int64_t* indices, const double* values, std::
                         UpdateAlgorithm algorithm) {
   if (n == 0) return;
   const UpdatePlan plan = algorithm == UpdateAlgorithm::automatic
-                              ? cheapest_plan(n, padded_, cost_table().update)
+                              ? cheapest_plan(n, padded_, cost_table())
                               : UpdatePlan{algorithm, n};
   Node* nodes = nodes_.data();
   switch (plan.algorithm) {
@@ -44,9 +42,17 @@ void Tree<Node>::update(const std::int64_t* indices, const double* values, std::
 template <class Node>
 void Tree<Node>::find_prefixsum(const double* masses, std::int64_t* indices, std::int64_t n) const {
   if constexpr (std::is_same_v<Node, PairNode>) {
-    descend_by(cost_table().descent, nodes_.data(), padded_, masses, indices, n);
+    descent_choice().descend(nodes_.data(), padded_, masses, indices, n);
   } else if constexpr (has_sum<Node>) {
     descend(nodes_.data(), padded_, masses, indices, n);
+  }
+}
+
+template <class Node>
+void Tree<Node>::find_prefixsum(const double* masses, std::int64_t* indices, std::int64_t n,
+                                const DescentPath& path) const {
+  if constexpr (std::is_same_v<Node, PairNode>) {
+    descend_by(path, nodes_.data(), padded_, masses, indices, n);
   }
 }
 

@@ -5,16 +5,22 @@
 // hold mutex() around calls.
 #pragma once
 
-#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 
+#include "descend_paths.hpp"
 #include "node.hpp"
 #include "node_array.hpp"
 #include "update_algorithm.hpp"
 
 namespace rpa {
+
+// The number of leaves in memory for a capacity >= 1: the power of two at or above it.
+inline std::int64_t padded_for(std::int64_t capacity) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(capacity)));
+}
 
 template <class Node>
 class Tree {
@@ -28,7 +34,6 @@ class Tree {
   explicit Tree(std::int64_t capacity);
 
   std::int64_t capacity() const { return capacity_; }
-  // The number of leaves in memory: the power of two at or above the capacity.
   std::int64_t padded() const { return padded_; }
   std::size_t bytes() const { return nodes_.bytes(); }
   std::mutex& mutex() const { return mutex_; }
@@ -40,6 +45,10 @@ class Tree {
   // For each mass >= 0 the leaf in whose share of the total it falls; needs root().sum != 0.
   // O(n log capacity). Not for MinNode.
   void find_prefixsum(const double* masses, std::int64_t* indices, std::int64_t n) const;
+
+  // The same by a given path; for benchmarks. Only for PairNode.
+  void find_prefixsum(const double* masses, std::int64_t* indices, std::int64_t n,
+                      const DescentPath& path) const;
 
   // All leaves combined.
   Node root() const { return nodes_.data()[1]; }

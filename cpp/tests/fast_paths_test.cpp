@@ -1,10 +1,14 @@
 // What may run depends on the machine and on measured costs; what it answers does not.
+#include <chrono>
 #include <cstring>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "check.hpp"
 #include "cost_table.hpp"
 #include "descend.hpp"
+#include "descent_choice.hpp"
 #include "oracle.hpp"
 #include "tree.hpp"
 
@@ -26,6 +30,9 @@ void check_paths(const std::vector<PairNode>& nodes, std::int64_t padded, const 
     rpa::descend_by(path, nodes.data(), padded, masses.data(), found.data(), n);
     CHECK(found == expected);
   }
+  std::fill(found.begin(), found.end(), -1);
+  rpa::descent_choice().descend(nodes.data(), padded, masses.data(), found.data(), n);
+  CHECK(found == expected);
 }
 
 // Every number of levels up to where two of them share a step, every size of batch around those of
@@ -47,6 +54,48 @@ void paths_find_the_same_leaves() {
       }
     }
   }
+}
+
+// Paths that wait, or do not.
+std::int64_t waits[2], descents[2];
+
+template <int Path>
+bool descend_waiting(const double* sums, int levels, const double* masses, std::int64_t* indices,
+                     std::int64_t n) {
+  descents[Path] += n;
+  std::this_thread::sleep_for(std::chrono::microseconds(waits[Path]));
+  return rpa::descend_portable(sums, levels, masses, indices, n);
+}
+
+// The path that wins the trials is chosen, and another one when that has become faster.
+void trials_choose_the_path() {
+  constexpr rpa::DescentPath paths[] = {{"one", descend_waiting<0>}, {"two", descend_waiting<1>}};
+  const auto choice = std::make_unique<rpa::DescentChoice>(paths);
+  std::vector<PairNode> nodes(2);
+  nodes[1] = rpa::make_leaf<PairNode>(1.0);
+  const auto call = [&](std::int64_t n) {
+    const Values masses(n, 0.5);
+    std::vector<std::int64_t> found(n, -1);
+    choice->descend(nodes.data(), 1, masses.data(), found.data(), n);
+    CHECK(found == std::vector<std::int64_t>(n, 0));
+  };
+  CHECK(choice->chosen(1, 12) == nullptr);
+  for (const std::int64_t n : {12, 100, 5000}) {
+    for (const int slow : {1, 0}) {
+      waits[slow] = 100;
+      waits[1 - slow] = 0;
+      // The trials come after 0, 512, 1,024 calls, and so on.
+      for (int calls = 0; calls < 1200; ++calls) call(n);
+      CHECK(choice->chosen(1, n) == &choice->chosen(1, 1)[1 - slow]);
+    }
+  }
+  // Few descents are not worth vectors, and what is not allowed never runs.
+  CHECK(choice->chosen(1, 11)->run == descend_waiting<0>);
+  choice->allow(2);
+  CHECK(choice->chosen(1, 12) == nullptr);
+  descents[0] = 0;
+  for (int calls = 0; calls < 300; ++calls) call(12);
+  CHECK(descents[0] == 0 && choice->chosen(1, 12)->run == descend_waiting<1>);
 }
 
 void costs_choose_the_algorithm() {
@@ -92,13 +141,13 @@ void sweeps_change_no_bit() {
 }
 
 void tables_are_measured_and_set() {
-  const rpa::CostTable measured = rpa::cost_table();
-  CHECK(measured.update.element_node > 0.0 && measured.update.touched_node >= 0.0);
-  CHECK(measured.update.touched_level >= 0.0 && measured.update.swept_node > 0.0);
-  rpa::CostTable other = measured;
-  other.update.swept_node = 123.0;
+  const UpdateCosts measured = rpa::cost_table();
+  CHECK(measured.element_node > 0.0 && measured.touched_node >= 0.0);
+  CHECK(measured.touched_level >= 0.0 && measured.swept_node > 0.0);
+  UpdateCosts other = measured;
+  other.swept_node = 123.0;
   rpa::set_cost_table(other);
-  CHECK(rpa::cost_table().update.swept_node == 123.0);
+  CHECK(rpa::cost_table().swept_node == 123.0);
   rpa::set_cost_table(measured);
 }
 
@@ -118,6 +167,7 @@ void memory_starts_empty() {
 
 int main() {
   paths_find_the_same_leaves();
+  trials_choose_the_path();
   costs_choose_the_algorithm();
   sweeps_change_no_bit();
   tables_are_measured_and_set();

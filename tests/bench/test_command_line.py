@@ -36,7 +36,7 @@ def test_bench_tree_prints_writes_and_draws(tmp_path: pathlib.Path) -> None:
     assert result.exit_code == 0, result.output
     written = json.loads(report.read_text())
     assert written["machine"]["cores"] >= 1
-    assert written["build"]["descents"]["in_use"]
+    assert written["build"]["descents"]
     names = [table["name"] for table in written["tables"]]
     assert names == [
         "tree.plain_c", "tree.peers", "tree.calls", "tree.post_find", "tree.post_update",

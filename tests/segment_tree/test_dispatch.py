@@ -22,6 +22,7 @@ def restore_table() -> Iterator[None]:
     before = _core.cost_table()
     yield
     _core.set_cost_table(**before)
+    _core.allow_descents(*_core.descents())
 
 
 def run_program(capacity: int) -> list[Any]:
@@ -48,7 +49,8 @@ def test_answers_do_not_depend_on_the_table(capacity: int) -> None:
     expected = run_program(capacity)
     for table in TABLES.values():
         for descent in _core.descents():
-            _core.set_cost_table(**table, descent=descent)
+            _core.set_cost_table(**table)
+            _core.allow_descents(descent)
             assert run_program(capacity) == expected
 
 
@@ -56,7 +58,6 @@ def test_answers_do_not_depend_on_the_table(capacity: int) -> None:
 def test_a_measured_table_is_sane() -> None:
     _core.measure_cost_table()
     table: dict[str, Any] = dict(_core.cost_table())
-    assert table.pop("descent") in _core.descents()
     assert tuple(table) == COSTS
     # A node costs some nanoseconds: nothing here is a fraction of a clock or a millisecond.
     assert all(0.0 <= cost < 1e6 for cost in table.values())
@@ -78,13 +79,40 @@ def test_wrong_entries_are_refused_and_change_nothing() -> None:
         with pytest.raises(ValueError, match=r"swept_node is .*: expected a finite number"):
             _core.set_cost_table(element_node=1.0, swept_node=bad)
     with pytest.raises(ValueError, match="descent is 'mmx': expected one of"):
-        _core.set_cost_table(element_node=1.0, descent="mmx")
+        _core.allow_descents("portable", "mmx")
+    with pytest.raises(ValueError, match="no descent is named"):
+        _core.allow_descents()
+    assert _core.allowed_descents() == _core.descents()
     with pytest.raises(TypeError, match="speed is not an entry"):
         _core.set_cost_table(element_node=1.0, speed=1.0)
     assert _core.cost_table() == before
 
 
-def test_build_info_says_which_descent_runs() -> None:
-    descents = build_info()["descents"]
-    assert descents["available"] == list(_core.descents())
-    assert descents["in_use"] == _core.cost_table()["descent"]
+def test_build_info_says_which_descents_there_are() -> None:
+    assert build_info()["descents"] == list(_core.descents())
+    assert _core.descents()[0] == "portable"
+
+
+@pytest.mark.usefixtures("restore_table")
+@pytest.mark.parametrize("n", [12, 200, 50_000])
+def test_the_path_is_chosen_by_trials_among_those_allowed(n: int) -> None:
+    tree = _core.PriorityTree(777)
+    tree.assign(np.ones(777))
+    for allowed in (("portable",), _core.descents()[-2:], _core.descents()):
+        _core.allow_descents(*allowed)
+        assert _core.allowed_descents() == allowed
+        assert _core.chosen_descent(777, n) is None
+        for _ in range(150):
+            tree.find_prefixsum(np.zeros(n))
+        assert _core.chosen_descent(777, n) in allowed
+        assert _core.chosen_descent(777, 1) == "portable"
+
+
+def test_find_by_takes_the_path_it_is_told() -> None:
+    tree = _core.PriorityTree(1000)
+    tree.assign(np.arange(1000.0))
+    masses = np.random.default_rng(0).random(500) * tree.sum()
+    for descent in _core.descents():
+        assert (tree.find_by(masses, descent) == tree.find_prefixsum(masses)).all()
+    with pytest.raises(ValueError, match="descent is 'mmx': expected one of"):
+        tree.find_by(masses, "mmx")
