@@ -99,6 +99,7 @@ class ReplayOptions(PriorityOptions):
             used = replace(self, incomplete_n_step=incomplete_n_step)  # type: ignore[arg-type]
         if sequences is not None:
             sequences.check(n_step)
+        if sequences is not None and sequences.length:
             return (sequences.length, sequences.length), sequences.least
         return n_step_range(n_step), 1 if used.incomplete_n_step == "shorten" else LONGEST
 
@@ -107,8 +108,9 @@ class SequenceShape(NamedTuple):
     """How sequences of steps are cut out of episodes.
 
     Attributes:
-        length: Steps of a sequence; those that their episode ends before are shorter.
-        lookback: Steps before each sequence that come along where they are stored.
+        length: Steps of a sequence; those that their episode ends before are shorter. 0:
+            transitions, of as many steps as `n_step` says (with `lookback`).
+        lookback: Steps before each that come along where they are stored.
         least: Steps that a sequence has at least.
     """
 
@@ -123,9 +125,9 @@ class SequenceShape(NamedTuple):
             TypeError: If one is not an integer.
             ValueError: If one is out of range.
         """
-        positive_int("sequences.length", self.length)
-        non_negative_int("sequences.lookback", self.lookback)
-        if positive_int("sequences.least", self.least) > self.length:
+        lookback = non_negative_int("sequences.lookback", self.lookback)
+        int_from(0 if lookback else 1, "sequences.length", self.length)
+        if positive_int("sequences.least", self.least) > max(self.length, 1):
             raise ValueError(
                 f"sequences.least: got {self.least}, expected at most length={self.length}"
             )
@@ -134,7 +136,7 @@ class SequenceShape(NamedTuple):
                 f"sequences: got length={self.length} and lookback={self.lookback}, expected at "
                 f"most {LONGEST} steps together"
             )
-        if n_step_range(n_step) != (1, 1):
+        if self.length and n_step_range(n_step) != (1, 1):
             raise ValueError(f"n_step: got {n_step}, expected 1 in sequences")
 
 

@@ -26,9 +26,12 @@ def gather(
     sequences: SequenceShape | None,
     **include: bool,
 ) -> dict[str, Any]:
-    """What was drawn: transitions, or sequences of this shape."""
+    """What was drawn: transitions (with the steps before them), or sequences of this shape."""
     if sequences is None:
         return store.gather(drawn, gamma, **include)
+    if not sequences.length:
+        before = steps_before(store, drawn, sequences.lookback, **include)
+        return store.gather(drawn, gamma, **include) | before
     return gather_sequences(store, drawn, sequences, **include)
 
 
@@ -60,19 +63,12 @@ def gather_sequences(
         position L; what is not from L - lookback to L + length (the observation after it) is
         padding without a meaning.
     """
-    paths, lookback = _paths(store, drawn, shape)
+    paths, lookback = _paths(store, drawn, shape.lookback, shape.length, drawn.n_step)
     # Padding repeats the first step: others may lack what it has, as an episode's tail does.
     within = np.arange(paths.shape[1] - 1) < (shape.lookback + drawn.n_step)[:, None]
     steps = np.where(within, paths[:, :-1], drawn.rows[:, None])
-    columns = store.columns
-
-    def taken(values: Any, rows: Rows) -> Any:
-        return map_leaves(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]), values)
-
-    gathered = {
-        "observations": taken(columns.observations.take(paths.ravel()), paths),
-        "actions": taken(columns.actions.take(steps.ravel()), steps),
-        "rewards": taken(columns.rewards.take(steps.ravel()), steps),
+    gathered = _steps_along(store, steps, extras) | {
+        "observations": _shaped(store.columns.observations.take(paths.ravel()), paths),
         "terminateds": drawn.terminateds,
         "truncateds": drawn.truncateds,
         "n_step": np.ones(len(drawn.rows), np.int64),
@@ -81,33 +77,92 @@ def gather_sequences(
         "lookback": lookback,
     }
     if infos:
-        gathered["infos"] = taken(columns.take_infos(paths.ravel()), paths)
-    if extras:
-        outputs = columns.take_extras(steps.ravel())
-        gathered["extra_model_outputs"] = {k: taken(v, steps) for k, v in outputs.items()}
+        gathered["infos"] = _shaped(store.columns.take_infos(paths.ravel()), paths)
     if ids:
         gathered["episode_id"] = store.episodes.ids_at(drawn.slots)
     return gathered
 
 
+def steps_before(
+    store: LinkedRows,
+    drawn: Transitions,
+    most: int,
+    *,
+    infos: bool = False,
+    extras: bool = False,
+    ids: bool = False,
+) -> dict[str, Any]:
+    """The steps before transitions in their episodes.
+
+    Args:
+        store: Where they are.
+        drawn: B transitions.
+        most: How many steps before each, L.
+        infos: Whether to add their `infos`.
+        extras: Whether to add their `extra_model_outputs`.
+        ids: Nothing: the steps are of the same episode.
+
+    Returns:
+        `before`: `observations`, `actions`, `rewards` (nested arrays of shape (B, L, ...)), and
+        where asked for `infos`, `extra_model_outputs`; `lookback`, int64 of shape (B,): so many
+        of them, the last ones, are steps; those before are padding without a meaning.
+    """
+    paths, lookback = _paths(store, drawn, most, 0, np.zeros(len(drawn.rows), np.int64))
+    steps = paths[:, :-1]
+    before = _steps_along(store, steps, extras)
+    before["observations"] = _shaped(store.columns.observations.take(steps.ravel()), steps)
+    if infos:
+        before["infos"] = _shaped(store.columns.take_infos(steps.ravel()), steps)
+    return {"before": before, "lookback": lookback}
+
+
+def _shaped(values: Any, rows: Rows) -> Any:
+    """Items of `rows`, one after the other, in the shape of `rows`."""
+    return map_leaves(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]), values)
+
+
+def _steps_along(store: LinkedRows, steps: Rows, extras: bool) -> dict[str, Any]:
+    """What steps hold beside observations, in the shape of their rows."""
+    columns, rows = store.columns, steps.ravel()
+    taken = {
+        "actions": _shaped(columns.actions.take(rows), steps),
+        "rewards": _shaped(columns.rewards.take(rows), steps),
+    }
+    if extras:
+        outputs = columns.take_extras(rows)
+        taken["extra_model_outputs"] = {k: _shaped(v, steps) for k, v in outputs.items()}
+    return taken
+
+
 def _paths(
-    store: LinkedRows, drawn: Transitions, shape: SequenceShape
+    store: LinkedRows, drawn: Transitions, most: int, length: int, lengths: NDArray[np.int64]
 ) -> tuple[Rows, NDArray[np.int64]]:
-    """Rows of all sequences, int32 of shape (B, L + T + 1), and the stored steps before each."""
+    """Rows along episodes, from the steps before the drawn ones on.
+
+    Args:
+        store: Where they are.
+        drawn: B of them.
+        most: How many steps before each, L.
+        length: How many steps from each on at most, T.
+        lengths: How many there are, int64 of shape (B,).
+
+    Returns:
+        int32 of shape (B, L + T + 1), those that there are not are the drawn ones; and how many
+        stored steps come before each, at most L.
+    """
     located = store.locate(drawn.rows)
-    lookback = np.minimum(located.t, shape.lookback).astype(np.int64)
-    width = shape.lookback + shape.length + 1
-    paths = np.repeat(drawn.rows[:, None], width, axis=1)
-    for path, slot, t, before, length in zip(
+    lookback = np.minimum(located.t, most).astype(np.int64)
+    paths = np.repeat(drawn.rows[:, None], most + length + 1, axis=1)
+    for path, slot, t, before, steps in zip(
         paths,
         located.slots.tolist(),
         located.t.tolist(),
         lookback.tolist(),
-        drawn.n_step.tolist(),
+        lengths.tolist(),
         strict=True,
     ):
-        rows = store.episodes.rows_at(slot, t - before, t + length + 1)
-        path[shape.lookback - before : shape.lookback + length + 1] = rows
+        rows = store.episodes.rows_at(slot, t - before, t + steps + 1)
+        path[most - before : most + steps + 1] = rows
     return paths, lookback
 
 

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-DOCS = ("multi_agent", "old_stack", "plain_buffer", "ray", "sequences")
+DOCS = ("connectors", "multi_agent", "old_stack", "plain_buffer", "ray", "sequences")
 PAGES = README + "".join((ROOT / "docs" / f"{page}.md").read_text() for page in DOCS)
 # "<!-- slow -->" on the line before a block keeps it out of the quick tests.
 BLOCKS = re.findall(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rllib_per_acc.replay_batch import ReplayBatch
-from rllib_per_acc.replay_options import non_negative_int, positive_int
+from rllib_per_acc.replay_options import SequenceShape, non_negative_int, positive_int
 from rllib_per_acc.rllib.buffer_config import split_options
 from rllib_per_acc.rllib.compat import made_into_actor
 from rllib_per_acc.rllib.send_record import SendRecord
@@ -64,6 +64,9 @@ class EpisodeBufferBase(AllOrNothing):
         if made_into_actor(type(self)):
             self._shard_options = ShardOptions(num_shards=0)
         self.sample_format = adapter.sample_format
+        self.include_infos = adapter.include_infos
+        self.include_extra_model_outputs = adapter.include_extra_model_outputs
+        self.lookback = adapter.lookback
         self.eta = adapter.eta
         self.metrics = MetricsLogger(root=False)
 
@@ -85,6 +88,32 @@ class EpisodeBufferBase(AllOrNothing):
                 "num_learners rows for each learner: is train_batch_size less than num_learners?"
             )
         return self.batch_size_B if count is None else count
+
+    def _include(self, infos: bool | None, outputs: bool | None) -> dict[str, Any]:
+        """What comes along with a sample, where None stands for the keys."""
+        return {
+            "include_infos": self.include_infos if infos is None else infos,
+            "include_extra_model_outputs": (
+                self.include_extra_model_outputs if outputs is None else outputs
+            ),
+        }
+
+    def _steps_before(self, lookback: int) -> SequenceShape | None:
+        """Which steps come along before each transition; None for none.
+
+        Args:
+            lookback: How many `sample` is asked for; the key counts if it is more. Row groups have
+                none: RLlib's data workers ask for one that their buffers do not give either.
+
+        Raises:
+            TypeError, ValueError: If it is wrong.
+        """
+        most = max(non_negative_int("lookback", lookback), self.lookback)
+        if not most:
+            return None
+        before = SequenceShape(0, most)
+        before.check(1)
+        return before if self.sample_format == "episodes" else None
 
 
 @dataclass(frozen=True, slots=True)

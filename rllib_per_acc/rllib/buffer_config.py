@@ -11,6 +11,7 @@ from rllib_per_acc.replay_options import (
     ReplayOptions,
     check_choices,
     non_negative,
+    non_negative_int,
     positive_int,
 )
 from rllib_per_acc.shards.shard_options import ShardOptions
@@ -33,15 +34,31 @@ class AdapterOptions:
         sample_format: `"rows"`: few episodes of many transitions each, which RLlib's own learner
             pieces read; `"episodes"`: RLlib's one-step episodes, for connectors that walk them.
             Sequences for stateful modules are episodes with both.
+        include_infos: Whether all samples hold the infos, also where `sample` is not asked for
+            them (`algorithm.train()` never asks).
+        include_extra_model_outputs: Likewise what the module computed beside the actions.
+        lookback: How many steps come before each sampled transition, with `"episodes"`: for
+            connectors that look back. Never steps of another episode; fewer where it begins.
         eta: A sequence gets the priority `eta * max + (1 - eta) * mean` of the absolute TD errors
             of its steps, from 0 to 1.
     """
 
     sample_format: Literal["rows", "episodes"] = "rows"
+    include_infos: bool = False
+    include_extra_model_outputs: bool = False
+    lookback: int = 0
     eta: float = 0.9
 
     def __post_init__(self) -> None:
         check_choices(self)
+        for name in ("include_infos", "include_extra_model_outputs"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name}: got {getattr(self, name)!r}, expected True or False")
+        if non_negative_int("lookback", self.lookback) and self.sample_format == "rows":
+            raise ValueError(
+                f"lookback: got {self.lookback} with sample_format='rows', whose rows do not "
+                "follow each other; expected 0, or sample_format='episodes'"
+            )
         if non_negative("eta", self.eta) > 1.0:
             raise ValueError(f"eta: got {self.eta}, expected a number from 0 to 1")
 

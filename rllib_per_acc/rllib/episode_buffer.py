@@ -106,8 +106,8 @@ class AccPrioritizedEpisodeReplayBuffer(
         n_step: int | tuple[int, int] | None = None,
         beta: Any = 0.0,
         gamma: float = 0.99,
-        include_infos: bool = False,
-        include_extra_model_outputs: bool = False,
+        include_infos: bool | None = None,
+        include_extra_model_outputs: bool | None = None,
         to_numpy: bool = False,
         lookback: int = 0,
         min_batch_length_T: int = 0,
@@ -123,15 +123,17 @@ class AccPrioritizedEpisodeReplayBuffer(
                 `ceil(num_items / batch_length_T)` sequences, unless their episodes end before.
             batch_size_B: The same under another name.
             batch_length_T: Steps of a sequence; 0, or 1 without `lookback`: single transitions.
-                None for the buffer's.
+                None for the buffer's, where 1 means single transitions too.
             n_step: Steps of each transition, or a closed range `(low, high)` to draw them from.
             beta: Exponent of the importance weights, or a schedule of it; None for the buffer's.
             gamma: Discount per step of the n-step reward.
-            include_infos: Whether the infos come along.
-            include_extra_model_outputs: Whether the stored extra model outputs come along.
-            to_numpy: Whether one-step episodes hold arrays (row groups and sequences always do).
+            include_infos: Whether the infos come along; None as the key of this name says.
+            include_extra_model_outputs: Likewise the stored extra model outputs.
+            to_numpy: Whether one-step episodes hold arrays (row groups, sequences and episodes with
+                a lookback always do).
             lookback: Steps before a sequence that come along: RLlib's connectors take the state
-                that it starts with from there.
+                that it starts with from there. With transitions the key of this name counts too,
+                if it is more; row groups have none.
             min_batch_length_T: Each sequence has more steps than these first ones, whose TD errors
                 do not count: RLlib's `burn_in_len`.
             sample_episodes: Kept for RLlib: always episodes.
@@ -146,20 +148,16 @@ class AccPrioritizedEpisodeReplayBuffer(
                 long enough.
         """
         count = self._num_items(num_items, batch_size_B)
-        length = self.batch_length_T if batch_length_T is None else batch_length_T
-        length = non_negative_int("batch_length_T", length)
-        sequences = None
-        if length > 1 or lookback:
-            sequences = SequenceShape(length, lookback, min_batch_length_T + 1)
-            count = -(-count // max(length, 1))
+        sequences = self._sequences(batch_length_T, lookback, min_batch_length_T)
+        if sequences is not None:
+            count = -(-count // sequences.length)
         batch = self._client.sample(
             count,
             n_step=1 if n_step is None else n_step,
             gamma=gamma,
             beta=beta,
-            include_infos=include_infos,
-            include_extra_model_outputs=include_extra_model_outputs or sequences is not None,
-            sequences=sequences,
+            sequences=sequences or self._steps_before(lookback),
+            **self._include(include_infos, True if sequences else include_extra_model_outputs),
         )
         spaces = self._observation_space, self._action_space
         episodes: list[SingleAgentEpisode]
@@ -173,6 +171,14 @@ class AccPrioritizedEpisodeReplayBuffer(
             episodes, record = one_step_episodes(batch, spaces, to_numpy=to_numpy)
         self._last_sample = SentSample(batch, record)
         return episodes
+
+    def _sequences(self, length: int | None, lookback: int, burn_in: int) -> SequenceShape | None:
+        """The shape of the sequences that `sample` is asked for, or None for transitions."""
+        steps = self.batch_length_T if length is None else length
+        steps = non_negative_int("batch_length_T", steps)
+        if steps > 1 or (length and lookback):
+            return SequenceShape(steps, lookback, burn_in + 1)
+        return None
 
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized

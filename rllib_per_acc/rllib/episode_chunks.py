@@ -12,7 +12,7 @@ from ray.rllib.utils.spaces.space_utils import batch as stack
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_batch import ReplayClient
-from rllib_per_acc.rllib.batch import NOBODY, Owner
+from rllib_per_acc.rllib.row_group import NOBODY, Owner
 
 
 def chunk_of(episode: SingleAgentEpisode) -> EpisodeChunk:

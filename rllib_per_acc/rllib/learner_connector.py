@@ -10,7 +10,8 @@ from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.columns import Columns
 from ray.rllib.utils.spaces.space_utils import BatchedNdArray
 
-from rllib_per_acc.rllib.batch import NOBODY, RowGroup, join_neighbours
+from rllib_per_acc.rllib.batch import join_neighbours
+from rllib_per_acc.rllib.row_group import NOBODY, RowGroup
 from rllib_per_acc.structures import map_leaves
 
 _READS: dict[str, Callable[[RowGroup], Any]] = {

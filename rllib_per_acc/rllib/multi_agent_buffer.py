@@ -21,7 +21,7 @@ from ray.rllib.utils.typing import ModuleID, ResultDict
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import beta_at, n_step_range, non_negative
-from rllib_per_acc.rllib.batch import NOBODY, Owner, row_groups
+from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
 from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
 from rllib_per_acc.rllib.client import drop_draws, replay_client
@@ -36,6 +36,7 @@ from rllib_per_acc.rllib.multi_agent_chunks import multi_agent_chunk_of
 from rllib_per_acc.rllib.multi_agent_ledger import MultiAgentLedger
 from rllib_per_acc.rllib.multi_agent_rows import MultiAgentRows
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
+from rllib_per_acc.rllib.row_group import NOBODY, Owner
 from rllib_per_acc.rllib.synchronized import draw_together, read_together
 from rllib_per_acc.threads import serialized
 
@@ -128,8 +129,8 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         batch_length_T: int | None = None,
         n_step: int | tuple[int, int] | None = 1,
         gamma: float = 0.99,
-        include_infos: bool = False,
-        include_extra_model_outputs: bool = False,
+        include_infos: bool | None = None,
+        include_extra_model_outputs: bool | None = None,
         replay_mode: str = "independent",
         modules_to_sample: Collection[ModuleID] | None = None,
         beta: Any = 0.0,
@@ -146,8 +147,8 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             batch_length_T: 0 or 1: single transitions.
             n_step: Steps (of the agent) of each transition, or a closed range `(low, high)`.
             gamma: Discount per step of the n-step reward.
-            include_infos: Whether the infos come along.
-            include_extra_model_outputs: Whether the stored extra model outputs come along.
+            include_infos: Whether the infos come along; None as the key of this name says.
+            include_extra_model_outputs: Likewise the stored extra model outputs.
             replay_mode: `"independent"`, or `"synchronized"`: `num_items` steps of the environment,
                 all equally likely, and from each of them on the transitions of all agents that
                 observe at every one of the `n_step` steps. `beta` has no meaning then.
@@ -155,7 +156,8 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
                 episode as long as `n_step`, is left out.
             beta: Exponent of the importance weights, or a schedule of it; None for the buffer's.
             to_numpy: Whether one-step episodes hold arrays (row groups always do).
-            lookback: 0: transitions need none.
+            lookback: Steps (of the agent) before each transition that come along, or so many as
+                the key of this name says, if they are more; row groups have none.
             min_batch_length_T: Kept for RLlib.
             sample_episodes: Kept for RLlib: always episodes.
 
@@ -168,12 +170,13 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             TypeError, ValueError: If an argument is wrong, or no module can be sampled.
         """
         count = self._num_items(num_items, batch_size_B)
-        if (batch_length_T or self.batch_length_T) > 1 or lookback:
+        if (batch_length_T or self.batch_length_T) > 1 or (batch_length_T and lookback):
             raise ValueError(
                 f"sample: got batch_length_T={batch_length_T or self.batch_length_T} and "
                 f"lookback={lookback}, expected single transitions: sequences for stateful modules "
                 "are for one agent only"
             )
+        include = self._include(include_infos, include_extra_model_outputs)
         if replay_mode == "synchronized":
             module_ids = self._modules.known("modules_to_sample", modules_to_sample)
             return self._sample_together(
@@ -181,8 +184,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
                 n_step_range(1 if n_step is None else n_step),
                 module_ids,
                 gamma=non_negative("gamma", gamma),
-                include_infos=include_infos,
-                include_extra_model_outputs=include_extra_model_outputs,
+                **include,
             )
         if replay_mode != "independent":
             raise ValueError(
@@ -198,9 +200,9 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             n_step=1 if n_step is None else n_step,
             gamma=gamma,
             beta=exponent,
-            include_infos=include_infos,
-            include_extra_model_outputs=include_extra_model_outputs,
             include_episode_ids=True,
+            sequences=self._steps_before(lookback),
+            **include,
         )
         agents = {m: self._ledger.find(b.columns["episode_id"]) for m, b in batches.items()}
         self._ledger.departed.batches_read(batches)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.rllib.batch import Owner
 from rllib_per_acc.rllib.episode_chunks import chunk_of
+from rllib_per_acc.rllib.row_group import Owner
 
 
 class AgentChunk(NamedTuple):

@@ -10,9 +10,9 @@ import numpy as np
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import oldest_beyond
-from rllib_per_acc.rllib.batch import Owner
 from rllib_per_acc.rllib.departed_agents import DepartedAgents
 from rllib_per_acc.rllib.multi_agent_chunks import AgentChunk, MultiAgentChunk
+from rllib_per_acc.rllib.row_group import Owner
 
 
 class AgentEpisode:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
-from rllib_per_acc.rllib.batch import RowGroup, refuse_read
+from rllib_per_acc.rllib.row_group import RowGroup, refuse_read
 
 
 class MultiAgentRows(MultiAgentEpisode):

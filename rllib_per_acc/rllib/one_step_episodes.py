@@ -12,10 +12,10 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 
 from rllib_per_acc.replay_batch import ReplayBatch
-from rllib_per_acc.rllib.batch import Owner
+from rllib_per_acc.rllib.row_group import Owner
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.rllib.sent_episode import SLOTS, SentEpisode
-from rllib_per_acc.structures import flatten, layout_of, unflatten
+from rllib_per_acc.structures import flatten, layout_of, map_leaves, unflatten
 
 
 def one_step_episodes(
@@ -28,10 +28,12 @@ def one_step_episodes(
     """The rows of a batch as RLlib's buffers return them from `sample`.
 
     Args:
-        batch: B sampled rows.
+        batch: B sampled rows, perhaps with the steps before each (`sequences.steps_before`): these
+            become the lookback of its episode.
         spaces: Observation and action space of the episodes.
         owners: For each row the agent whose it is, where there are several agents.
-        to_numpy: Whether the episodes hold arrays.
+        to_numpy: Whether the episodes hold arrays. Those with a lookback always do: RLlib's
+            connectors that look back, as its frame stacking, take arrays only.
 
     Returns:
         B episodes, and the record of where they are sent. With `owners` the rows of an agent in
@@ -43,7 +45,7 @@ def one_step_episodes(
     episodes: list[SingleAgentEpisode] = [
         OneStepEpisode(items, i, record) for i in (range(len(batch)) if order is None else order)
     ]
-    if to_numpy:
+    if to_numpy or "before" in batch.columns:
         for episode in episodes:
             episode.to_numpy()
     return episodes, record
@@ -66,17 +68,24 @@ class BatchItems:
     def __init__(
         self, batch: ReplayBatch, spaces: tuple[Any, Any], owners: Sequence[Owner] | None
     ) -> None:
-        infos = batch.columns.get("infos")
-        self.observations = _items(batch.observations)
-        self.next_observations = _items(batch.next_observations)
-        self.actions = _items(batch.actions)
-        self.rewards = list(batch.rewards)
-        self.infos = None if infos is None else list(zip(infos, batch.next_infos, strict=True))
+        before = batch.columns.get("before", {})
+        self.lookback = batch.lookback.tolist() if before else [0] * len(batch)
+        self.observations = self._runs(
+            before.get("observations"), batch.observations, batch.next_observations
+        )
+        self.actions = self._runs(before.get("actions"), batch.actions)
+        self.rewards = self._runs(before.get("rewards"), batch.rewards)
+        self.infos: list[list[Any]] | None = None
+        if "infos" in batch.columns:
+            self.infos = self._runs(before.get("infos"), batch.infos, batch.next_infos)
+        own = {"weights": batch.weights, "n_step": batch.n_step}
+        stored = batch.columns.get("extra_model_outputs", {})
+        outputs_before = before.get("extra_model_outputs", {})
         self.outputs = {
-            "weights": batch.weights.tolist(),
-            "n_step": batch.n_step.tolist(),
-            **{k: _items(v) for k, v in batch.columns.get("extra_model_outputs", {}).items()},
-        }
+            **{k: [[v] * (n + 1) for v, n in zip(values.tolist(), self.lookback, strict=True)]
+               for k, values in own.items()},
+            **{k: self._runs(outputs_before.get(k), values) for k, values in stored.items()},
+        }  # fmt: skip
         self.terminateds = batch.terminateds.tolist()
         self.truncateds = batch.truncateds.tolist()
         self.t = batch.t.tolist()
@@ -84,14 +93,36 @@ class BatchItems:
         self.owners = owners
         self.episode_ids = batch.columns.get("episode_id")
         self.template = SingleAgentEpisode(
-            observations=[self.observations[0], self.next_observations[0]],
+            observations=self.observations[0][-2:],
             observation_space=spaces[0],
-            actions=[self.actions[0]],
+            actions=self.actions[0][-1:],
             action_space=spaces[1],
-            rewards=[self.rewards[0]],
-            extra_model_outputs={key: [values[0]] for key, values in self.outputs.items()},
+            rewards=self.rewards[0][-1:],
+            extra_model_outputs={key: runs[0][-1:] for key, runs in self.outputs.items()},
             len_lookback_buffer=0,
         )
+
+    def _buffer(
+        self, like: InfiniteLookbackBuffer, runs: list[list[Any]], position: int
+    ) -> InfiniteLookbackBuffer:
+        return _like(like, runs[position], self.lookback[position])
+
+    def _runs(self, before: Any, *steps: Any) -> list[list[Any]]:
+        """For each row its items of the steps before it, of which only some may be there, and on.
+
+        Args:
+            before: Nested arrays of shape (B, L, ...), or None.
+            steps: Nested arrays of B items.
+        """
+        runs = [list(run) for run in zip(*map(_items, steps), strict=True)]
+        if before is None:
+            return runs
+        items = _items(map_leaves(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), before))
+        length = len(items) // len(runs)
+        return [
+            items[(i + 1) * length - n : (i + 1) * length] + run
+            for i, (n, run) in enumerate(zip(self.lookback, runs, strict=True))
+        ]
 
     def attribute(self, name: str, position: int) -> Any:
         """What the episode at `position` has under `name`."""
@@ -100,19 +131,17 @@ class BatchItems:
             if self.episode_ids is not None:
                 return self.episode_ids[position]
             return f"{self.id}{position:08x}"
-        if name == "observations":
-            data = [self.observations[position], self.next_observations[position]]
-            return _like(like.observations, data)
-        if name == "actions":
-            return _like(like.actions, [self.actions[position]])
-        if name == "rewards":
-            return _like(like.rewards, [self.rewards[position]])
+        if name in ("observations", "actions", "rewards"):
+            return self._buffer(getattr(like, name), getattr(self, name), position)
         if name == "infos":
-            return _like(like.infos, list(self.infos[position]) if self.infos else [{}, {}])
+            if self.infos is None:
+                infos: list[Any] = [{} for _ in self.observations[position]]
+                return _like(like.infos, infos, self.lookback[position])
+            return self._buffer(like.infos, self.infos, position)
         if name == "extra_model_outputs":
             return {
-                key: _like(like.extra_model_outputs[key], [values[position]])
-                for key, values in self.outputs.items()
+                key: self._buffer(like.extra_model_outputs[key], runs, position)
+                for key, runs in self.outputs.items()
             }
         if name == "is_terminated":
             return self.terminateds[position]
@@ -148,11 +177,12 @@ class OneStepEpisode(SentEpisode):
         return value
 
 
-def _like(buffer: InfiniteLookbackBuffer, data: list[Any]) -> InfiniteLookbackBuffer:
-    """A buffer with other data, and the settings of `buffer`."""
+def _like(buffer: InfiniteLookbackBuffer, data: list[Any], lookback: int) -> InfiniteLookbackBuffer:
+    """A buffer with other data and lookback, and the other settings of `buffer`."""
     made = InfiniteLookbackBuffer.__new__(InfiniteLookbackBuffer)
     made.__dict__.update(buffer.__dict__)
     made.data = data
+    made.lookback = lookback
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -33,7 +34,9 @@ class SentEpisode(SingleAgentEpisode):
         return _received(state_of(self))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SingleAgentEpisode:
-        return SingleAgentEpisode.from_state(self.get_state())
+        for space in (self.observation_space, self.action_space):
+            memo.setdefault(id(space), space)  # spaces are not changed
+        return _received(copy.deepcopy(state_of(self), memo))
 
 
 def state_of(episode: SingleAgentEpisode) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def test_wrong_priorities_change_nothing() -> None:
         ({"num_items": 3, "batch_size_B": 3}, "expected one of them"),
         ({"num_items": 0}, "num_items: got 0"),
         ({"num_items": 3, "batch_length_T": 4}, "batch_length_T=4"),
-        ({"num_items": 3, "lookback": 1}, "lookback=1"),
+        ({"num_items": 3, "lookback": -1}, "lookback: got -1"),
         ({"num_items": 3, "replay_mode": "lockstep"}, "replay_mode: got 'lockstep'"),
         ({"num_items": 3, "replay_mode": "synchronized", "n_step": (3, 1)}, "n_step: got"),
         ({"num_items": 3, "replay_mode": "synchronized", "gamma": -1.0}, "gamma: got -1.0"),

@@ -221,7 +221,6 @@ def test_a_start_without_a_stored_state_before_it_gets_zeros(learner):
     [
         ({"n_step": 3}, r"n_step: got 3, expected 1 in sequences"),
         ({"min_batch_length_T": T}, r"sequences.least: got 6, expected at most length=5"),
-        ({"batch_length_T": 0}, r"sequences.length: got 0"),
         ({"batch_length_T": 30, "min_batch_length_T": 20}, r"got 21 steps as the least"),
     ],
 )
