@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ import ray
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_FAR = 8
+"""So many calls up a caller is looked for."""
 
 
 class EpisodeBufferMeta(ABCMeta):
@@ -107,6 +111,19 @@ def with_warning(settings: dict[str, Any]) -> dict[str, Any]:
     if warn_if_not_enabled not in functions:
         settings["callbacks_on_algorithm_init"] = [*functions, warn_if_not_enabled]
     return settings
+
+
+def caller(name: str, class_: type[T]) -> T | None:
+    """What the nearest caller has in the local variable `name`, if it is a `class_`."""
+    frame = sys._getframe(2)
+    for _ in range(_FAR):
+        found = frame.f_locals.get(name) if name in frame.f_code.co_varnames else None
+        if isinstance(found, class_):
+            return found
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return None
 
 
 def made_into_actor(cls: type) -> bool:

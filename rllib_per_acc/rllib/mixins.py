@@ -168,6 +168,22 @@ class AccAlgorithmMixin(Algorithm):
                 self.cleanup()
                 raise
 
+    @override(Algorithm)
+    def remove_module(self, module_id: Any, **kwargs: Any) -> Any:
+        """RLlib's; the rows of the module go with it."""
+        spec = super().remove_module(module_id, **kwargs)
+        if isinstance(self.local_replay_buffer, AccMultiAgentPrioritizedEpisodeReplayBuffer):
+            self.local_replay_buffer.remove_module(module_id)
+        return spec
+
+    @override(Algorithm)
+    def cleanup(self) -> None:
+        """RLlib's, and the end of the buffer with its actors. `stop` calls it."""
+        super().cleanup()
+        close = getattr(self.local_replay_buffer, "close", None)
+        if close is not None:
+            close()
+
     @classmethod
     @override(Algorithm)
     def get_default_config(cls) -> AccConfigMixin:

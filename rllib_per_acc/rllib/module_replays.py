@@ -12,6 +12,7 @@ from ray.rllib.utils.typing import ModuleID
 
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
+from rllib_per_acc.rllib.client import close_client
 from rllib_per_acc.rllib.multi_agent_ledger import Plan
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,14 @@ class ModuleReplays:
                 one()
 
         return add
+
+    def remove(self, module_id: ModuleID) -> None:
+        """Ends the replay of a module; what is in it is gone."""
+        client = self.clients[module_id]
+        self.clients = {m: c for m, c in self.clients.items() if m != module_id}
+        self.spaces.pop(module_id, None)
+        self._left_out.discard(module_id)
+        close_client(client)
 
     def sample(
         self, module_ids: Collection[ModuleID] | None, num_items: int, **options: Any

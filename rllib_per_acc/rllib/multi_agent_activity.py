@@ -106,6 +106,22 @@ class MultiAgentActivity:
             self._agents[agent_id].log_add(agent_counts, episodes_stored=0, steps_stored=0)
         self.lifetimes += counts
 
+    def log_removal(self, before: MultiAgentLedger, after: MultiAgentLedger) -> None:
+        """Notes what went with a module as evicted."""
+        counts = Counts(
+            num_adds=1,
+            episodes_evicted=len(before.episodes) - len(after.episodes),
+            steps_evicted=before.num_steps - after.num_steps,
+        )
+        stored = {"episodes_stored": len(after.episodes), "steps_stored": after.num_steps}
+        self._env.log_add(counts, **stored)
+        self.lifetimes += counts
+        for id_, agent in before.agents.items():
+            if id_ not in after.agents:
+                gone = Counts(num_adds=1, episodes_evicted=1, steps_evicted=len(agent))
+                agent_id = agent.owner.agent_id
+                self._agents[agent_id].log_add(gone, episodes_stored=0, steps_stored=0)
+
     def log_sample(self, sample: list[Drawn], num_items: int) -> None:
         """Notes a sample of `num_items` rows of each module; nothing of it is kept."""
         everything = _Sampled()

@@ -31,6 +31,7 @@ from rllib_per_acc.rllib.ids import text_of
 from rllib_per_acc.rllib.metrics import AGENT, ENV, MODULE, log_level, log_shards
 from rllib_per_acc.rllib.module_counts import ModuleCounts
 from rllib_per_acc.rllib.module_replays import ModuleReplays
+from rllib_per_acc.rllib.module_watch import ModuleWatch
 from rllib_per_acc.rllib.multi_agent_activity import Drawn, MultiAgentActivity
 from rllib_per_acc.rllib.multi_agent_chunks import multi_agent_chunk_of
 from rllib_per_acc.rllib.multi_agent_ledger import MultiAgentLedger
@@ -65,6 +66,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         """Builds the buffer; see `EpisodeBufferBase`."""
         super().__init__(capacity, **options)
         self._modules = ModuleReplays(self._new_client)
+        self._watch = ModuleWatch()
         self._last_sample: dict[ModuleID, SentSample] = {}
         self._ledger = self._new_ledger()
         self._activity = MultiAgentActivity(self._replay_options.metrics_window)
@@ -105,12 +107,37 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
                 raise TypeError(
                     f"episodes: got a {type(episode).__name__}, expected a MultiAgentEpisode"
                 )
+        self._remove_gone()
         plan = self._ledger.plan([multi_agent_chunk_of(episode) for episode in episodes])
         add = self._modules.prepare_add(plan, weight)
         self._activity.log_add(plan, self._ledger)
         self._ledger.commit(plan)
         add()
         self._drop_overdue_draws()
+
+    @serialized
+    def remove_module(self, module_id: ModuleID) -> None:
+        """Forgets everything of a module: its replay ends, with its actors, and so do its metrics.
+
+        `Algorithm.remove_module` has it called with `enable`, and else at the next `add` or
+        `sample` of the algorithm. Multi-agent episodes in which no other module acts go too, and
+        count as evicted. Steps that come later for this module start it anew.
+
+        Args:
+            module_id: The module; one without steps is none too many.
+        """
+        self._last_sample.pop(module_id, None)
+        if module_id not in self._modules.clients:
+            return
+        before, self._ledger = self._ledger, self._ledger.without(module_id)
+        self._ledger.departed.forget(module_id)
+        self._activity.log_removal(before, self._ledger)
+        self._modules.remove(module_id)
+
+    def _remove_gone(self) -> None:
+        """Forgets modules that the algorithm has removed since it last called."""
+        for module_id in self._watch.gone():
+            self.remove_module(module_id)
 
     def _drop_overdue_draws(self) -> None:
         """Gives up batches that were drawn ahead for modules which are not sampled any more."""
@@ -169,6 +196,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         Raises:
             TypeError, ValueError: If an argument is wrong, or no module can be sampled.
         """
+        self._remove_gone()
         count = self._num_items(num_items, batch_size_B)
         if (batch_length_T or self.batch_length_T) > 1 or (batch_length_T and lookback):
             raise ValueError(

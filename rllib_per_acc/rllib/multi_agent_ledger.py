@@ -158,6 +158,20 @@ class MultiAgentLedger:
                 self.agents[id_].extend(agent)
                 self.num_agent_steps += len(agent.steps)
 
+    def without(self, module_id: Any) -> MultiAgentLedger:
+        """What is left when a module's agents go, and the episodes in which only they are."""
+        left = MultiAgentLedger(self.capacity)
+        left.departed = self.departed
+        for id_, entry in self.episodes.items():
+            agents = {i: a for i, a in entry.agents.items() if a.owner.module_id != module_id}
+            if agents or not entry.agents:
+                kept = left.episodes[id_] = MultiAgentEntry(entry.env_t[0])
+                kept.env_t, kept.agents = entry.env_t, agents
+                left.agents.update(agents)
+                left.num_steps += len(kept)
+                left.num_agent_steps += sum(map(len, agents.values()))
+        return left
+
     def find(self, agent_episode_ids: Iterable[str]) -> list[AgentEpisode]:
         """The agents' episodes with these ids: stored ones, or of a batch that was drawn ahead."""
         stored, gone = self.agents, self.departed

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
+from rllib_per_acc.rllib.module_watch import is_learned
 from rllib_per_acc.rllib.row_group import RowGroup, refuse_read
 
 
@@ -37,8 +38,12 @@ class MultiAgentRows(MultiAgentEpisode):
 
     @property
     def agent_ids(self) -> Any:
-        """A key for each row group, module by module, in order (RLlib has a set)."""
-        return self.agent_episodes.keys()
+        """A key for each row group, module by module, in order (RLlib has a set).
+
+        A learner sees those of its modules only.
+        """
+        learned = {module_id: is_learned(module_id) for module_id in self._groups}
+        return [key for key in self.agent_episodes if learned[key[0]]]
 
     @property
     def is_numpy(self) -> bool:
