@@ -13,13 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.columns import STORED_KINDS
+from rllib_per_acc.descriptions import anything, dict_of, integer, list_of, record, text
 from rllib_per_acc.json_values import checked_dtype, from_json
-from rllib_per_acc.replay_options import non_negative_int
 
 Piece = bytes | memoryview
 
-FILE_NAME = re.compile(r"[0-9a-f]{16}-\d+-[\w.-]{1,80}\.(npy|jsonl)")
+FILE_NAME = re.compile(r"[0-9a-f]{16}-\d+-[\w.-]{1,80}\.(npy|jsonl)", re.ASCII)
 """What the files beside the manifest are called."""
+_CHECKSUM = re.compile(r"[0-9a-f]{8}")
+
+check_entries = dict_of(
+    record(
+        {
+            "file": text(FILE_NAME, "the name of a file of a save"),
+            "bytes": integer(),
+            "crc32": text(_CHECKSUM, "8 hexadecimal digits"),
+            "dtype": anything,
+            "shape": list_of(integer()),
+            "data_offset": integer(),
+        }
+    )
+)
+"""Checks what a manifest says of files, by the names of their arrays."""
 
 
 class Into(NamedTuple):
@@ -37,17 +52,20 @@ class Into(NamedTuple):
 class ArrayFile(ABC):
     """What has been read of the file of one array.
 
+    Args:
+        name: Of the array.
+        entry: What the manifest says of it, checked by `check_entries`.
+        into: Where it goes; None: all of it into a new array.
+
     Raises:
-        KeyError, TypeError, ValueError: If its entry in the manifest is wrong.
+        ValueError: If what the entry says does not fit together.
     """
 
     def __init__(self, name: str, entry: dict[str, Any], into: Into | None) -> None:
-        if not FILE_NAME.fullmatch(entry["file"]):
-            raise ValueError(f"{name}: got file {entry['file']!r}")
         self.name = name
         self.into = into
-        self.size = non_negative_int("bytes", entry["bytes"])
-        self.shape = tuple(non_negative_int("shape", n) for n in entry["shape"])
+        self.size: int = entry["bytes"]
+        self.shape = tuple(entry["shape"])
         self.expected_checksum = int(entry["crc32"], 16)
         self.checksum = 0
         self.seen = 0
@@ -73,19 +91,22 @@ class NumberFile(ArrayFile):
     def __init__(self, name: str, entry: dict[str, Any], into: Into | None) -> None:
         super().__init__(name, entry, into)
         self._dtype = checked_dtype(entry["dtype"])
-        self._offset = non_negative_int("data_offset", entry["data_offset"])
+        self._offset: int = entry["data_offset"]
         nbytes = math.prod(self.shape) * self._dtype.itemsize
         if self._dtype.kind not in STORED_KINDS or self.size != self._offset + nbytes:
-            raise ValueError(f"{name}: got {self.size} bytes for {self._dtype} {self.shape}")
+            raise ValueError(
+                f"{name}: got {self.size} bytes, expected {self._offset} and {nbytes} for "
+                f"{self._dtype} of shape {self.shape}"
+            )
         self._array: np.ndarray | None = None
-        self._num_rows = 0
+        self._num_items = 0
         self._rest = b""
 
     def array(self) -> np.ndarray:  # noqa: D102
         if self.into is not None:
             return self.into.array
         if self._array is None:
-            self._array = np.empty(self.shape, self._dtype)
+            self._array = np.zeros(self.shape, self._dtype)
         return self._array
 
     def _read(self, piece: Piece) -> None:
@@ -95,20 +116,40 @@ class NumberFile(ArrayFile):
             self._select(self.into, new)
             return
         data = self.array().reshape(-1).view(np.uint8)
-        data[max(start, 0) :][: len(new)] = new
+        if not _is_zero(new):
+            data[max(start, 0) :][: len(new)] = new
 
     def _select(self, into: Into, new: NDArray[np.uint8]) -> None:
-        width = self._dtype.itemsize * math.prod(self.shape[1:])
-        if not width:
+        width = math.prod(self.shape[1:])
+        data = self._rest + new.data if self._rest else new.data
+        n = len(data) // self._dtype.itemsize
+        self._rest = bytes(data[n * self._dtype.itemsize :])
+        items = np.frombuffer(data, self._dtype, n)
+        first, self._num_items = self._num_items, self._num_items + n
+        if not n or _is_zero(items.view(np.uint8)):
             return
-        data = self._rest + new.data
-        complete = len(data) // width
-        self._rest = data[complete * width :]
-        block = np.frombuffer(data, self._dtype, complete * width // self._dtype.itemsize)
-        block = block.reshape(complete, *self.shape[1:])
-        first, self._num_rows = self._num_rows, self._num_rows + complete
-        low, high = np.searchsorted(into.rows, [first, self._num_rows])
-        into.array[low:high] = block[into.rows[low:high] - first]
+        target = into.array.reshape(len(into.rows), width)
+        # The end of a row, whole rows, and the beginning of one.
+        start, stop = -(-first // width), (first + n) // width
+        for row in {first // width, (first + n - 1) // width}:
+            place = np.searchsorted(into.rows, row)
+            if not start <= row < stop and into.rows[place : place + 1].tolist() == [row]:
+                low, high = max(first, row * width), min(first + n, (row + 1) * width)
+                target[place, low - row * width : high - row * width] = items[
+                    low - first : high - first
+                ]
+        if start < stop:
+            block = items[start * width - first : stop * width - first].reshape(-1, width)
+            low, high = np.searchsorted(into.rows, [start, stop])
+            target[low:high] = block[into.rows[low:high] - start]
+
+
+def _is_zero(data: NDArray[np.uint8]) -> bool:
+    """Whether there are only zeros in `data`: new arrays take no memory where nothing is written.
+
+    So a file that claims to be large, and takes no room, takes no memory until it is refused.
+    """
+    return not (len(data) and (data[0] or data[-1])) and not data.any()
 
 
 class ObjectFile(ArrayFile):
@@ -123,7 +164,7 @@ class ObjectFile(ArrayFile):
         self._wanted: Iterator[int] = iter(range(self._num_items))
         self._next = 0
         self._num_lines = self._num_read = 0
-        self._rest = b""
+        self._rest: list[bytes] = []
 
     def array(self) -> np.ndarray:  # noqa: D102
         if self._rest or self._num_lines != self._num_items:
@@ -143,7 +184,15 @@ class ObjectFile(ArrayFile):
         return self._items
 
     def _read(self, piece: Piece) -> None:
-        *lines, self._rest = (self._rest + piece).split(b"\n")
+        given = bytes(piece)
+        *lines, rest = given.split(b"\n")
+        if b"\0" in given:  # also where a file of any size takes no room
+            raise ValueError("a byte 0")
+        if lines:
+            lines[0] = b"".join([*self._rest, lines[0]])
+            self._rest = []
+        if rest:
+            self._rest.append(rest)
         if self._num_lines + len(lines) > self._num_items:
             raise ValueError(f"more than {self._num_items} lines")
         items = self._flat()

@@ -51,6 +51,10 @@ def owned(array: np.ndarray, num_rows: int) -> np.ndarray:
     flags = array.flags
     if not (flags.owndata and flags.writeable and flags.c_contiguous and type(array) is np.ndarray):
         array = np.array(array, order="C")
+    if num_rows > 2 * len(array):  # what is not written to takes no memory then
+        grown = np.zeros((num_rows, *array.shape[1:]), array.dtype)
+        grown[: len(array)] = array
+        return grown
     array.resize((num_rows, *array.shape[1:]), refcheck=False)
     return array
 
@@ -307,6 +311,8 @@ class NumberColumn(Column):
         self, layout: Any, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
     ) -> None:
         """As of `Column`."""
+        if layout not in (None, NOTHING):
+            raise ValueError(f"{self.name}: got the layout {layout!r:.80}, expected numbers")
         super().restore(layout, arrays, num_rows, allocated)
         if self.leaves:
             array_of({self.name: self.leaves[0]}, self.name, self._dtype)

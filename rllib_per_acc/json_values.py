@@ -46,8 +46,21 @@ def from_json(text: str | bytes) -> Any:
     Raises:
         ValueError: If it did not write this.
     """
+    return from_plain(text, json.loads)
+
+
+def from_plain(value: Any, plain: Callable[[Any], Any] = lambda value: value) -> Any:
+    """The value for which `to_json` wrote what `json` reads as `value`.
+
+    Args:
+        value: Of JSON's own types, or what becomes that.
+        plain: What makes it that.
+
+    Raises:
+        ValueError: As `from_json`.
+    """
     try:
-        return _decode(json.loads(text))
+        return _decode(plain(value))
     except (
         ValueError,
         LookupError,

@@ -10,9 +10,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from rllib_per_acc.array_files import Into, Piece
+from rllib_per_acc.descriptions import (
+    integer,
+    list_of,
+    named,
+    number,
+    or_none,
+    random_state,
+    record,
+    text,
+)
+from rllib_per_acc.local_folder import Folder
 from rllib_per_acc.replay_files import SaveReader
-from rllib_per_acc.replay_folder import Folder, FolderWriter, SavedFolder
+from rllib_per_acc.replay_folder import FolderWriter, SavedFolder
+from rllib_per_acc.resumable import copied_state
 from rllib_per_acc.saved_parts import Portion, arrays_for, deal, needed_to_deal
+from rllib_per_acc.saved_rows import check_shapes
 
 if TYPE_CHECKING:
     from rllib_per_acc.replay import PrioritizedReplay
@@ -20,7 +33,19 @@ if TYPE_CHECKING:
 Manifest = tuple[bytes, str]
 """The manifest of a save, and where it is."""
 
-_PART = re.compile(r"part-\d+")
+_PART = re.compile(r"part-\d+", re.ASCII)
+
+check_draws = record({"rng": random_state, "acceptance": number(0, 1)})
+"""Checks what the next draws from several parts depend on."""
+
+check_saved_replay = record(
+    {
+        "parts": list_of(text(_PART, "'part-<n>'"), least=1, distinct=True),
+        "steps_sampled": integer(),
+    },
+    {"draws": or_none(check_draws)},
+)
+"""Checks what `ReplayClient.save_in` returns."""
 
 
 class PartOnFile(Protocol):
@@ -138,10 +163,10 @@ class LocalPart:
     def preparing(self, saves: Sequence[SavedFolder], portion: Portion | None) -> Iterator[int]:
         """As `prepare`, with the bytes of every piece that is read."""
         manifests = [(saved.manifest, saved.folder.path) for saved in saves]
-        for number, files in enumerate(self.begin(manifests, portion)):
+        for save, files in enumerate(self.begin(manifests, portion)):
             for file in files:
-                for piece in saves[number].pieces(file):
-                    self.take(number, file, piece)
+                for piece in saves[save].pieces(file):
+                    self.take(save, file, piece)
                     yield len(piece)
         self.finish()
 
@@ -165,6 +190,15 @@ class LocalPart:
         if self._restoring is None:
             raise RuntimeError("got pieces of a save, expected begin() before them")
         return self._restoring
+
+    def prepare_state(self, state: Any) -> None:
+        """As `prepare`, from what `PrioritizedReplay.get_state` returned.
+
+        Raises:
+            ValueError: If it is not such a state.
+        """
+        self.discard()
+        self._prepared = self._replay.restored(*copied_state(state))
 
     def commit(self) -> None:  # noqa: D102
         prepared, self._prepared = self._prepared, None
@@ -218,7 +252,7 @@ def prepare_parts(
 
     Args:
         folder: As it was given to `save_parts`.
-        names: What that returned.
+        names: What that returned, checked by `check_saved_replay`.
         parts: Those that are to go on.
         then: What is to be done when they have gone on.
 
@@ -226,21 +260,20 @@ def prepare_parts(
         FileNotFoundError: If a save is missing.
         ValueError: If one is damaged; the message names the file. Nothing is changed.
     """
-    for name in names:
-        if not (isinstance(name, str) and _PART.fullmatch(name)):
-            raise ValueError(f"{folder.path}: got a part named {name!r:.80}, expected 'part-<n>'")
-    saves = [SavedFolder(folder.below(name)) for name in names]
+    saves = [SavedFolder(folder.below(name), check_shapes) for name in names]
     portions: Sequence[Portion | None] = [None] * len(parts)
     if len(saves) != len(parts):
         states = [
             (state_of(saved.description), saved.read(needed_to_deal(saved.kinds)))
             for saved in saves
         ]
-        portions = deal(states, [part.capacity for part in parts])
+        with named(folder.path):
+            portions = deal(states, [part.capacity for part in parts])
     prepared = Prepared(parts, then)
     try:
-        for number, (part, portion) in enumerate(zip(parts, portions, strict=True)):
-            part.prepare(saves if portion else [saves[number]], portion)
+        for i, (part, portion) in enumerate(zip(parts, portions, strict=True)):
+            with named(folder.path if portion else saves[i].folder.path):
+                part.prepare(saves if portion else [saves[i]], portion)
     except BaseException:
         prepared.discard()
         raise

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from rllib_per_acc.activity import Activity, Counts
+from rllib_per_acc.descriptions import anything, dict_of, integer, or_none, random_state, record
 from rllib_per_acc.draws import EMPTY, NothingToSampleError, Steps, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.local_folder import Folder
 from rllib_per_acc.parts_on_file import LocalPart, Prepared, prepare_parts, save_parts
 from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
-from rllib_per_acc.replay_folder import Folder
+from rllib_per_acc.replay_files import kinds_of
 from rllib_per_acc.replay_options import (
     BetaSchedule,
     NStep,
@@ -23,15 +25,30 @@ from rllib_per_acc.replay_options import (
     SequenceShape,
     beta_at,
     non_negative,
-    non_negative_int,
     positive_int,
 )
 from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
 from rllib_per_acc.sampling import Floats, PrioritySampler, checked_weight
-from rllib_per_acc.saved_rows import check_masses, check_rows, leave_out_oldest
+from rllib_per_acc.saved_rows import (
+    check_layouts,
+    check_masses,
+    check_rows,
+    check_shapes,
+    leave_out_oldest,
+)
 from rllib_per_acc.sequences import gather, num_steps
 from rllib_per_acc.threads import AllOrNothing, serialized
 from rllib_per_acc.transition_store import PreparedAdd, TransitionStore
+
+_check_state = record(
+    {
+        "columns": dict_of(anything),
+        "sampler": dict_of(anything),
+        "rng": or_none(random_state),
+        "lifetimes": dict_of(integer()),
+        "stale_priorities_dropped": integer(),
+    }
+)
 
 
 class PrioritizedReplay(Resumable):
@@ -49,6 +66,8 @@ class PrioritizedReplay(Resumable):
     """
 
     holds = "episodes"
+    options_class = ReplayOptions
+    check_kinds = staticmethod(check_shapes)
 
     def __init__(self, capacity: int | None, **options: Any) -> None:
         AllOrNothing.__init__(self)
@@ -359,7 +378,10 @@ class PrioritizedReplay(Resumable):
         """
         restored = PrioritizedReplay(self.capacity, **asdict(self.options))
         try:
+            _check_state("", description)
+            check_shapes(kinds_of(arrays))
             check_rows(arrays)
+            check_layouts(description["columns"], arrays)
             check_masses(arrays)
             if self.capacity and len(arrays["generation"]) > restored._store.pool.roomy:
                 leave_out_oldest(arrays, self.capacity)
@@ -370,8 +392,7 @@ class PrioritizedReplay(Resumable):
             rng = description["rng"] or self.rng.bit_generator.state
             restored.rng.bit_generator.state = rng
             restored._reported = Counts.restored(description["lifetimes"])
-            dropped = description["stale_priorities_dropped"]
-            restored.num_stale_dropped = non_negative_int("stale_priorities_dropped", dropped)
+            restored.num_stale_dropped = description["stale_priorities_dropped"]
         except NOT_A_STATE as error:
             raise not_a_state(error) from error
         restored.incarnation = self.incarnation + 1

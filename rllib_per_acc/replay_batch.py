@@ -15,8 +15,8 @@ from rllib_per_acc.replay_options import BetaSchedule, NStep, SequenceShape
 from rllib_per_acc.sampling import checked_priorities
 
 if TYPE_CHECKING:
+    from rllib_per_acc.local_folder import Folder
     from rllib_per_acc.parts_on_file import Prepared
-    from rllib_per_acc.replay_folder import Folder
 
 
 class RowHandle(NamedTuple):

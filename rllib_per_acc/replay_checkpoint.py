@@ -1,16 +1,15 @@
 """Several replays of a buffer in one folder, saved and restored all or none.
 
     <folder>/manifest.json                what counts, written last
-    <folder>/<16 hex digits>/0-<name>/    the first replay
+    <folder>/<16 hex digits>/0-replay/    the first replay
         part-0/, part-1/, ...             its shards; `PrioritizedReplay.load` reads each
-    <folder>/<16 hex digits>/1-<name>/    the next replay
+    <folder>/<16 hex digits>/1-replay/    the next replay
 
 A buffer with one replay has one; one that keeps a replay for each module has one for each.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
@@ -19,18 +18,34 @@ from typing import Any
 
 import numpy as np
 
-from rllib_per_acc.parts_on_file import Prepared
+from rllib_per_acc.descriptions import anything, dict_of, named, record, text, wrong
+from rllib_per_acc.local_folder import Folder
+from rllib_per_acc.parts_on_file import Prepared, check_saved_replay
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_files import MANIFEST, pieces_of_save
-from rllib_per_acc.replay_folder import Folder, FolderWriter, SavedFolder
+from rllib_per_acc.replay_folder import FolderWriter, SavedFolder
+from rllib_per_acc.save_journal import SAVE
 
-_SAVE = re.compile(r"[0-9a-f]{16}")
 _REPLAY = re.compile(r"\d+-[\w.-]{0,80}", re.ASCII)
+
+
+def _check_replay(name: str, value: Any) -> None:
+    record({"folder": text(_REPLAY, "the name of a folder of a replay")})(name, value)
+    check_saved_replay(name, value)
+
+
+_check_description = record(
+    {
+        "save": text(SAVE, "16 hexadecimal digits"),
+        "replays": dict_of(_check_replay),
+        "more": dict_of(anything),
+    }
+)
 
 
 def save_replays(
     folder: Folder,
-    replays: Mapping[str, ReplayClient],
+    replays: Mapping[Any, ReplayClient],
     more: dict[str, Any] | None = None,
     arrays: dict[str, np.ndarray] | None = None,
 ) -> None:
@@ -48,30 +63,21 @@ def save_replays(
         TypeError, ValueError: Likewise if an object cannot be written as JSON.
     """
     save = secrets.token_hex(8)
-    try:
-        with FolderWriter(folder) as writer:
-            saved = {}
-            for number, (name, replay) in enumerate(replays.items()):
-                below = f"{number}-" + re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII)[:80]
-                parts = replay.save_in(folder.below(save).below(below))
-                saved[name] = parts | {"folder": below}
-            description = {"save": save, "replays": saved, "more": more or {}}
-            for file, piece in pieces_of_save(description, arrays or {}):
-                writer.write(file, piece)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            folder.below(save).remove_all()
-        raise
-    for other in folder.names():
-        if other != save and _SAVE.fullmatch(other):
-            with contextlib.suppress(OSError):
-                folder.below(other).remove_all()
+    with FolderWriter(folder, save) as writer:
+        saved = {}
+        for number, (name, replay) in enumerate(replays.items()):
+            below = f"{number}-replay"  # names may be of any kind and length
+            saved[name] = replay.save_in(folder.below(save).below(below)) | {"folder": below}
+        description = {"save": save, "replays": saved, "more": more or {}}
+        for file, piece in pieces_of_save(description, arrays or {}, save):
+            writer.write(file, piece)
 
 
 class SavedReplays:
     """What `save_replays` wrote.
 
     Attributes:
+        manifest: The path of the file that says so.
         names: Of the replays.
         more: What else was kept.
         arrays: Likewise.
@@ -84,22 +90,19 @@ class SavedReplays:
     def __init__(self, folder: Folder) -> None:
         saved_folder = SavedFolder(folder)
         description = saved_folder.description
-        try:
-            if not _SAVE.fullmatch(description["save"]):
-                raise ValueError(f"save: got {description['save']!r:.80}")
-            self._folder = folder.below(description["save"])
-            self._replays: dict[str, dict[str, Any]] = dict(description["replays"])
-            for saved in self._replays.values():
-                if not _REPLAY.fullmatch(saved["folder"]):
-                    raise ValueError(f"folder: got {saved['folder']!r:.80}")
-            self.more: dict[str, Any] = description["more"]
-        except (KeyError, TypeError, ValueError) as error:
-            where = os.path.join(folder.path, MANIFEST)
-            raise ValueError(f"{where}: got {error!r}, expected the save of replays") from error
+        self.manifest = os.path.join(folder.path, MANIFEST)
+        with named(self.manifest):
+            _check_description("", description)
+            folders = [saved["folder"] for saved in description["replays"].values()]
+            if len(set(folders)) < len(folders):
+                raise wrong("replays", folders, "a folder of its own for each")
+        self._folder = folder.below(description["save"])
+        self._replays: dict[Any, dict[str, Any]] = description["replays"]
+        self.more: dict[str, Any] = description["more"]
         self.names = list(self._replays)
         self.arrays = saved_folder.read()
 
-    def restore(self, replays: Mapping[str, ReplayClient]) -> None:
+    def restore(self, replays: Mapping[Any, ReplayClient]) -> None:
         """Lets replays go on from the save: all of them, or on an error none.
 
         Args:
@@ -122,11 +125,9 @@ class SavedReplays:
                 saved = self._replays[name]
                 below = self._folder.below(saved["folder"])
                 prepared.append(replay.prepare_restore(below, saved))
-        except BaseException as error:
+        except BaseException:
             for one in prepared:
                 one.discard()
-            if isinstance(error, KeyError | TypeError):
-                raise ValueError(f"{self._folder.path}: {error!r} in its manifest") from error
             raise
         for one in prepared:
             one.commit()

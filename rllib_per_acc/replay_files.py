@@ -20,18 +20,21 @@ from typing import Any
 import numpy as np
 
 from rllib_per_acc._version import __version__
-from rllib_per_acc.array_files import Into, NumberFile, ObjectFile, Piece
-from rllib_per_acc.json_values import from_json, to_json
+from rllib_per_acc.array_files import Into, NumberFile, ObjectFile, Piece, check_entries
+from rllib_per_acc.descriptions import wrong
+from rllib_per_acc.json_values import from_plain, to_json
 
 FORMAT = "rllib_per_acc replay"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+Kinds = Mapping[str, tuple[str, tuple[int, ...]]]
+"""Of each array the dtype, as text, and the shape."""
 PIECE_BYTES = 1 << 22
 """The largest piece of a file that is written or read at a time."""
 
 
 def pieces_of_save(
-    description: dict[str, Any], arrays: dict[str, np.ndarray]
+    description: dict[str, Any], arrays: dict[str, np.ndarray], save: str | None = None
 ) -> Iterator[tuple[str, Piece]]:
     """The files of a save as (file name, next piece of the file), one file after the other.
 
@@ -41,11 +44,12 @@ def pieces_of_save(
         description: What `json_values.to_json` takes.
         arrays: Of numbers, or of objects that `json_values.to_json` takes. They must not change
             before the last piece is taken; beside them, only small pieces are in memory.
+        save: 16 hexadecimal digits that the names of the files begin with; by default random ones.
 
     Raises:
         TypeError, ValueError: If an object cannot be written; the message names the array.
     """
-    save = secrets.token_hex(8)
+    save = save or secrets.token_hex(8)
     files: dict[str, dict[str, Any]] = {}
     for i, (name, array) in enumerate(arrays.items()):
         objects = array.dtype == object
@@ -105,6 +109,21 @@ def _with_checksum(manifest: bytes, checksum: str) -> bytes:
     return manifest.replace(b'"crc32": ""', f'"crc32": "{checksum}"'.encode(), 1)
 
 
+def kinds_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The kinds of arrays in memory.
+
+    Raises:
+        ValueError: If one is no array.
+    """
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise wrong(name, array, "an array")
+    return {
+        name: ("object" if array.dtype == object else array.dtype.str, array.shape)
+        for name, array in arrays.items()
+    }
+
+
 class SaveReader:
     """Reads the files of a save, piece by piece, wherever they are.
 
@@ -142,8 +161,14 @@ class SaveReader:
         if given != f"{zlib.crc32(blank):08x}":
             raise self._error(MANIFEST, f"crc32 {zlib.crc32(blank):08x}", f"{given} (damaged)")
         try:
-            self.description: dict[str, Any] = from_json(json.dumps(content["description"]))
-            entries: dict[str, Any] = content["files"]
+            self.description: dict[str, Any] = from_plain(content.get("description"))
+            if not isinstance(self.description, dict):
+                raise wrong("description", self.description, "a dict")
+            entries: dict[str, Any] = content.get("files")
+            check_entries("files", entries)
+            files = [entry["file"] for entry in entries.values()]
+            if len(set(files)) < len(files):
+                raise wrong("files", sorted(files), "a file of its own for each array")
             self.kinds = {n: (str(e["dtype"]), tuple(e["shape"])) for n, e in entries.items()}
             into = dict.fromkeys(entries) if into is None else into
             self._parts = {
@@ -153,8 +178,9 @@ class SaveReader:
                 for name, entry in entries.items()
                 if name in into
             }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._error(MANIFEST, repr(error), "descriptions of files") from error
+        except (ValueError, TypeError) as error:
+            where = os.path.join(self._where, MANIFEST)
+            raise ValueError(f"{where}: {error}") from error
         self.files = {file: part.size for file, part in self._parts.items()}
 
     def _error(self, file: str, got: str, expected: str) -> ValueError:

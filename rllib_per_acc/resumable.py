@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rllib_per_acc.array_files import Piece
-from rllib_per_acc.replay_files import pieces_of_save
-from rllib_per_acc.replay_folder import FolderWriter, LocalFolder, SavedFolder
+from rllib_per_acc.descriptions import anything, dict_of, integer, named, or_none, record, wrong
+from rllib_per_acc.local_folder import LocalFolder
+from rllib_per_acc.replay_files import MANIFEST, Kinds, pieces_of_save
+from rllib_per_acc.replay_folder import FolderWriter, SavedFolder
 from rllib_per_acc.replay_options import PriorityOptions
 from rllib_per_acc.threads import AllOrNothing, serialized
 
@@ -33,6 +35,29 @@ def _reason(error: Exception) -> str:
     return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
 
 
+_check_save = record(
+    {
+        "capacity": or_none(integer(1)),
+        "options": dict_of(anything),
+        "state": dict_of(anything),
+    },
+    {"holds": anything},
+)
+
+
+def copied_state(state: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description, and copies of the arrays, in what `Resumable.get_state` returned.
+
+    Raises:
+        ValueError: If it is not such a state.
+    """
+    try:
+        description, arrays = state["description"], dict(state["arrays"])
+    except NOT_A_STATE as error:
+        raise not_a_state(error) from error
+    return description, {name: copy.deepcopy(array) for name, array in arrays.items()}
+
+
 class Resumable(AllOrNothing, ABC):
     """Goes on from states, and from saves in folders.
 
@@ -44,6 +69,8 @@ class Resumable(AllOrNothing, ABC):
     options: PriorityOptions
     holds: ClassVar[str]
     """What is in a save: another kind of replay cannot read it."""
+    options_class: ClassVar[type[PriorityOptions]]
+    """Of `options`."""
 
     @abstractmethod
     def __init__(self, capacity: int | None, **options: Any) -> None: ...
@@ -52,6 +79,15 @@ class Resumable(AllOrNothing, ABC):
     @abstractmethod
     def capacity(self) -> int | None:
         """How many steps or transitions are kept."""
+
+    @staticmethod
+    @abstractmethod
+    def check_kinds(kinds: Kinds) -> None:
+        """Checks how many items the arrays of a save have, before they are read.
+
+        Raises:
+            ValueError: If that does not fit together.
+        """
 
     @abstractmethod
     def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -92,11 +128,7 @@ class Resumable(AllOrNothing, ABC):
         Raises:
             ValueError: If it is not such a state; nothing is changed.
         """
-        try:
-            description, arrays = state["description"], dict(state["arrays"])
-        except NOT_A_STATE as error:
-            raise not_a_state(error) from error
-        self.restore_arrays(description, {n: copy.deepcopy(a) for n, a in arrays.items()})
+        self.restore_arrays(*copied_state(state))
 
     @serialized
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -152,17 +184,19 @@ class Resumable(AllOrNothing, ABC):
                 of another kind of replay; the message names it.
         """
         saved = SavedFolder(LocalFolder(path))
-        try:
-            written, state = dict(saved.description["options"]), saved.description["state"]
-            capacity = saved.description["capacity"] if capacity is None else capacity
-            holds = saved.description.get("holds", "episodes")
-        except NOT_A_STATE as error:
-            raise ValueError(f"{path}: not the save of a replay, {_reason(error)}") from error
-        if holds != cls.holds:
-            raise ValueError(f"{path}: got a save of {holds!s:.80}, expected one of {cls.holds}")
-        replay = cls(capacity, **written | options)
-        try:
-            replay.restore_arrays(state, saved.read())
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+        given = saved.description
+        with named(os.path.join(saved.folder.path, MANIFEST)):
+            _check_save("", given)
+            if (holds := given.get("holds", "episodes")) != cls.holds:
+                raise wrong("holds", holds, f"a save of {cls.holds}")
+            try:
+                cls.options_class(**given["options"])
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"options: {error}") from error
+            cls.check_kinds(saved.kinds)
+        replay = cls(
+            given["capacity"] if capacity is None else capacity, **given["options"] | options
+        )
+        with named(saved.folder.path):
+            replay.restore_arrays(given["state"], saved.read())
         return replay

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -12,12 +12,11 @@ from rllib_per_acc.activity import Counts
 from rllib_per_acc.array_files import Into
 from rllib_per_acc.columns import NOTHING, Rows
 from rllib_per_acc.frame_column import FRAMES, INDEX
-from rllib_per_acc.saved_rows import BOOKKEEPING, check_rows
+from rllib_per_acc.replay_files import Kinds, kinds_of
+from rllib_per_acc.saved_rows import BOOKKEEPING, check_rows, check_shapes
 
 State = tuple[dict[str, Any], dict[str, np.ndarray]]
 """A description and arrays, as `PrioritizedReplay.state_arrays` returns them."""
-Kinds = Mapping[str, tuple[str, tuple[int, ...]]]
-"""Of each array the dtype, as text, and the shape."""
 
 
 class Portion(NamedTuple):
@@ -134,13 +133,7 @@ def _stacks(
         pieces, chosen, taken = [], [], 0
         for arrays, own in zip(parts, rows, strict=True):
             num_rows = len(arrays["generation"])
-            of_part = arrays.get(name, np.empty((num_rows, 0), np.int32))
-            if of_part.dtype != np.int32 or (of_part.ndim, len(of_part)) != (2, num_rows):
-                raise ValueError(
-                    f"{name}: got {of_part.dtype} of shape {of_part.shape}, expected int32 of "
-                    f"{num_rows} rows"
-                )
-            of_part = of_part[own]
+            of_part = arrays.get(name, np.empty((num_rows, 0), np.int32))[own]
             used, place = np.unique(of_part, return_inverse=True)
             pieces.append((taken + place.reshape(of_part.shape)).astype(np.int32))
             chosen.append(used)
@@ -251,10 +244,9 @@ def dealt_out(states: Sequence[State], capacities: Sequence[int | None]) -> list
     Raises:
         ValueError: As `deal` and `arrays_for`.
     """
-    kinds = [
-        {n: ("object" if a.dtype == object else a.dtype.str, a.shape) for n, a in arrays.items()}
-        for _, arrays in states
-    ]
+    kinds = [kinds_of(arrays) for _, arrays in states]
+    for of_part in kinds:
+        check_shapes(of_part)
     dealt = []
     for portion in deal(states, capacities):
         arrays, intos = arrays_for(portion, kinds)

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.columns import Rows, array_of
-from rllib_per_acc.frame_column import FRAMES
+from rllib_per_acc.columns import NOTHING, Rows, array_of
+from rllib_per_acc.descriptions import wrong
+from rllib_per_acc.frame_column import FRAMES, INDEX
+from rllib_per_acc.replay_files import Kinds
 
 _PER_EPISODE = ("episode_ids", "episode_t_started", "episode_flags", "episode_num_rows")
 _NOT_PER_ROW = {*_PER_EPISODE, "episode_rows", "free_rows"}
 BOOKKEEPING = frozenset({*_NOT_PER_ROW, "generation"})
 """The arrays of a saved replay that `check_rows` checks."""
+
+
+def check_shapes(kinds: Kinds) -> None:
+    """Checks that the arrays have as many items as each other says, before they are read.
+
+    Raises:
+        ValueError: If one has not, or is missing.
+    """
+
+    def length(name: str) -> int:
+        _, shape = kinds.get(name, ("nothing", ()))
+        if not shape:
+            raise ValueError(f"{name}: got {shape} as its shape, expected one of items")
+        return shape[0]
+
+    used = length("generation")
+    if length("free_rows") + length("episode_rows") != used:
+        raise ValueError(
+            f"free_rows, episode_rows: got {length('free_rows')} + {length('episode_rows')} rows, "
+            f"expected {used} in all, as in generation"
+        )
+    for name in kinds.keys() - {"free_rows", "episode_rows"}:
+        if name.endswith(FRAMES):
+            most = used * kinds.get(name.removesuffix(FRAMES) + INDEX, ("", (0, 0)))[1][-1]
+            if length(name) > most:
+                raise ValueError(f"{name}: got {length(name)} frames, expected at most {most}")
+            continue
+        expected = length("episode_ids") if name in _PER_EPISODE else used
+        if length(name) != expected:
+            raise ValueError(f"{name}: got {length(name)} items, expected {expected}")
 
 
 def check_rows(arrays: dict[str, np.ndarray]) -> None:
@@ -49,6 +83,56 @@ def check_rows(arrays: dict[str, np.ndarray]) -> None:
             f"episode_num_rows: got {num_rows.sum()} rows in all, expected {len(taken)}, at least "
             "one for every episode"
         )
+    for name in arrays:
+        if name.endswith(INDEX):
+            _check_frames(name, arrays)
+
+
+def _check_frames(name: str, arrays: dict[str, np.ndarray]) -> None:
+    """Checks that every row has frames of its episode only, and that free rows have none."""
+    index, used = arrays[name], len(arrays["generation"])
+    if index.dtype != np.int32 or (index.ndim, len(index)) != (2, used):
+        raise ValueError(
+            f"{name}: got {index.dtype} of shape {index.shape}, expected int32 of {used} rows"
+        )
+    taken = index[arrays["episode_rows"]]
+    if taken.size and taken.min() < 0:
+        raise ValueError(f"{name}: got frame {taken.min()} of a row, expected one that is there")
+    if (index[arrays["free_rows"]] != -1).any():
+        raise ValueError(f"{name}: got frames of a free row, expected -1")
+    if not taken.size:
+        return
+    num_rows = arrays["episode_num_rows"]
+    episodes = np.repeat(np.arange(len(num_rows)), num_rows)[:, None]
+    frames, place = np.unique(taken, return_inverse=True)
+    owners = np.empty(len(frames), np.int64)
+    owners[place.reshape(taken.shape)] = episodes
+    if (owners[place.reshape(taken.shape)] != episodes).any():
+        raise ValueError(f"{name}: got one frame in two episodes, expected other ones in each")
+
+
+def check_layouts(layouts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Checks that there are columns for what rows hold; that their arrays fit is not looked at.
+
+    Args:
+        layouts: By column.
+        arrays: Checked by `check_rows`.
+
+    Raises:
+        ValueError: If one is missing, or infos are no objects.
+    """
+    num_rows = arrays["episode_num_rows"]
+    needed = ["observations"] if len(num_rows) else []
+    needed += ["actions", "rewards"] if (num_rows > 1).any() else []
+    for name in needed:
+        if layouts[name] == NOTHING:
+            raise ValueError(
+                f"columns.{name}: got {NOTHING!r}, expected the layout of what is there"
+            )
+    if layouts["infos"] is not None and layouts["infos"] != NOTHING:
+        raise wrong("columns.infos", layouts["infos"], f"None or {NOTHING!r}")
+    if "infos.0" in arrays and arrays["infos.0"].dtype != object:
+        raise wrong("infos.0", arrays["infos.0"].dtype, "objects")
 
 
 def check_masses(arrays: dict[str, np.ndarray]) -> None:

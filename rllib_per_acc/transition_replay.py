@@ -8,14 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.columns import Column, NumberColumn, Rows
+from rllib_per_acc.columns import NOTHING, Column, NumberColumn, Rows
+from rllib_per_acc.descriptions import anything, dict_of, integer, random_state, record, wrong
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.replay_batch import ReplayBatch
+from rllib_per_acc.replay_files import Kinds, kinds_of
 from rllib_per_acc.replay_options import (
     BetaSchedule,
     PriorityOptions,
     beta_at,
-    non_negative_int,
     positive_int,
 )
 from rllib_per_acc.resumable import NOT_A_STATE, Resumable, not_a_state
@@ -35,6 +36,18 @@ class TransitionOptions(PriorityOptions):
     min_priority: float | None = 1e-5
     sampling: Literal["proportional", "stratified"] = "stratified"
     weight_normalization: Literal["buffer", "batch"] = "batch"
+
+
+_check_state = record(
+    {
+        "columns": dict_of(anything),
+        "sampler": dict_of(anything),
+        "rng": random_state,
+        "num_added": integer(),
+        "first": integer(),
+        "num_stale_dropped": integer(),
+    }
+)
 
 
 class TransitionReplay(Resumable):
@@ -58,6 +71,7 @@ class TransitionReplay(Resumable):
     """
 
     holds = "transitions"
+    options_class = TransitionOptions
 
     def __init__(self, capacity: int = 600_000, **options: Any) -> None:
         AllOrNothing.__init__(self)
@@ -239,6 +253,15 @@ class TransitionReplay(Resumable):
         self.num_stale_dropped += int(len(named) - stored.sum())
         self._sampler.update(self._rows_of(named[stored]), priorities[stored])
 
+    @staticmethod
+    def check_kinds(kinds: Kinds) -> None:
+        """See `Resumable.check_kinds`."""
+        lengths = {name: shape[:1] for name, (_, shape) in kinds.items()}
+        expected = lengths.get("masses", ())
+        for name, length in lengths.items():
+            if not expected or length != expected:
+                raise ValueError(f"{name}: got {length} items, expected {expected}, as of masses")
+
     @serialized
     def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """See `Resumable.state_arrays`."""
@@ -268,9 +291,11 @@ class TransitionReplay(Resumable):
         self._become(restored)
 
     def _restore(self, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        self.num_added = non_negative_int("num_added", description["num_added"])
-        self._first = non_negative_int("first", description["first"])
-        self.num_stale_dropped = non_negative_int("dropped", description["num_stale_dropped"])
+        _check_state("", description)
+        self.check_kinds(kinds_of(arrays))
+        self.num_added = description["num_added"]
+        self._first = description["first"]
+        self.num_stale_dropped = description["num_stale_dropped"]
         self.rng.bit_generator.state = description["rng"]
         n = len(arrays["masses"])
         added = self.num_added - self._first
@@ -287,4 +312,6 @@ class TransitionReplay(Resumable):
         self._sampler.restore(description["sampler"], arrays)
         for column in self._columns:
             layout = description["columns"][column.name]
+            if n and layout == NOTHING:
+                raise wrong(f"columns.{column.name}", layout, f"the layout of {n} items")
             column.restore(layout, arrays, n, self._capacity if n else 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.fs
 
-from rllib_per_acc.replay_folder import Folder, LocalFolder
+from rllib_per_acc.local_folder import Folder, LocalFolder
 
 
 def folder_at(path: str | os.PathLike[str], filesystem: Any = None) -> Folder:
@@ -71,8 +71,9 @@ class ArrowFolder:
     def remove(self, file: str) -> None:
         self._filesystem.delete_file(self._at(file))
 
-    def remove_all(self) -> None:
-        self._filesystem.delete_dir(self.path)
+    def remove_if_empty(self) -> None:
+        if not self.names():
+            self._filesystem.delete_dir(self.path)
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -25,7 +25,7 @@ class CheckpointedBuffer:
     """
 
     @abstractmethod
-    def _replays(self) -> Mapping[str, ReplayClient]:
+    def _replays(self) -> Mapping[Any, ReplayClient]:
         """The replays that the buffer has now, by name."""
 
     def _more_to_save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from rllib_per_acc.replay_folder import Folder, FolderWriter, SavedFolder
+from rllib_per_acc.local_folder import Folder
+from rllib_per_acc.replay_folder import FolderWriter, SavedFolder
 from rllib_per_acc.saved_parts import Portion, dealt_out
 from rllib_per_acc.shards.connection import ShardConnection
 from rllib_per_acc.shards.shard_group import ShardGroup
@@ -65,7 +67,7 @@ def restore_shards(group: ShardGroup, capacities: Sequence[int | None], states: 
         states: Of all shards of a replay.
 
     Raises:
-        ValueError: If one is not such a state. Shards may have been restored by then.
+        ValueError: If one is not such a state; no shard has changed.
     """
     if len(states) != len(group):
         try:
@@ -75,9 +77,27 @@ def restore_shards(group: ShardGroup, capacities: Sequence[int | None], states: 
         dealt = dealt_out(given, capacities)
         states = [{"description": description, "arrays": arrays} for description, arrays in dealt]
     pairs = list(zip(group.connections, states, strict=True))
-    calls = [connection.ask("set_state", state) for connection, state in pairs]
-    for connection, call in zip(group.connections, calls, strict=True):
-        connection.answer(call)
+    try:
+        _ask_each(pairs, "prepare_state")
+    except BaseException:
+        for connection in group.connections:
+            with contextlib.suppress(Exception):  # of a shard that is gone, or as raised before
+                connection.answer(connection.ask("discard"))
+        raise
+    _ask_each([(connection,) for connection in group.connections], "commit")
+
+
+def _ask_each(asked: Sequence[tuple[Any, ...]], method: str) -> None:
+    """Asks shards at once, each with its own arguments, and waits for all of them."""
+    calls = [(connection, connection.ask(method, *given)) for connection, *given in asked]
+    errors = []
+    for connection, call in calls:
+        try:
+            connection.answer(call)
+        except Exception as error:  # noqa: PERF203 - the others have answers too
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def find_episodes(group: ShardGroup) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from rllib_per_acc.activity import Activity
+from rllib_per_acc.descriptions import anything, integer, list_of, or_none, record
 from rllib_per_acc.draws import NothingToSampleError, Steps
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.parts_on_file import Prepared, prepare_parts, save_parts
+from rllib_per_acc.local_folder import Folder
+from rllib_per_acc.parts_on_file import Prepared, check_draws, prepare_parts, save_parts
 from rllib_per_acc.replay_batch import ReplayBatch
-from rllib_per_acc.replay_folder import Folder
 from rllib_per_acc.replay_options import ReplayOptions
 from rllib_per_acc.replay_union import UnionHandle
 from rllib_per_acc.sampling import Floats
@@ -31,6 +32,11 @@ from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, summed
 from rllib_per_acc.shards.shard_states import ShardOnFile, find_episodes, restore_shards
 from rllib_per_acc.shards.writer import ShardWriter
 from rllib_per_acc.threads import AllOrNothing, serialized
+
+_check_state = record(
+    {"shards": list_of(anything, least=1)},
+    {"draws": or_none(check_draws), "steps_sampled": integer()},
+)
 
 logger = logging.getLogger(__name__)
 
@@ -302,13 +308,15 @@ class ShardedReplay(AllOrNothing):
         """See `PrioritizedReplay.set_state`; also of a replay with another number of shards.
 
         Raises:
-            ValueError: If it is not such a state.
+            ValueError: If it is not such a state; nothing is changed.
             ShardLostError: If a shard is not up.
         """
         if not isinstance(state, dict):
             raise ValueError(
                 f"state: got a {type(state).__name__}, expected what get_state returns"
             )
+        if "shards" in state:
+            _check_state("state", state)
         states = state.get("shards", [state])
         self._check_all_up()
         restore_shards(self._group, self._shards.capacities, states)

@@ -10,8 +10,8 @@ from replay_checks import check_invariants
 from saved_replays import assert_equal
 
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
+from rllib_per_acc.local_folder import LocalFolder
 from rllib_per_acc.parts_on_file import LocalPart, prepare_parts, save_parts
-from rllib_per_acc.replay_folder import LocalFolder
 from rllib_per_acc.saved_parts import dealt_out
 
 DEPTH = 4

@@ -13,8 +13,8 @@ from saved_replays import assert_equal, assert_goes_on_the_same, chunk, use
 import rllib_per_acc.replay_files
 import rllib_per_acc.replay_folder
 from rllib_per_acc import EpisodeChunk
-from rllib_per_acc.parts_on_file import LocalPart, prepare_parts, save_parts
-from rllib_per_acc.replay_folder import LocalFolder
+from rllib_per_acc.local_folder import LocalFolder
+from rllib_per_acc.parts_on_file import LocalPart, check_saved_replay, prepare_parts, save_parts
 from rllib_per_acc.replay_part import ReplayPart
 from rllib_per_acc.saved_parts import dealt_out
 
@@ -210,10 +210,9 @@ def test_a_damaged_part_changes_nothing(tmp_path, number):
 
 
 @pytest.mark.parametrize("name", ["../part-0", "part-0/..", "", 3, None])
-def test_a_part_is_looked_for_in_the_folder_only(tmp_path, name):
-    save(tmp_path, make_parts([1]))
-    with pytest.raises(ValueError, match="expected 'part-<n>'"):
-        prepare(tmp_path, [name], make_parts([1]))
+def test_a_part_is_looked_for_in_the_folder_only(name):
+    with pytest.raises(ValueError, match=r"parts\[1\]: got .*, expected 'part-<n>'"):
+        check_saved_replay("", {"parts": ["part-0", name], "steps_sampled": 0})
 
 
 def test_what_was_prepared_counts_when_it_is_committed(tmp_path):
@@ -236,7 +235,7 @@ def test_what_was_prepared_counts_when_it_is_committed(tmp_path):
 MEMORY = """
 import sys
 from rllib_per_acc.parts_on_file import LocalPart, prepare_parts, save_parts
-from rllib_per_acc.replay_folder import LocalFolder
+from rllib_per_acc.local_folder import LocalFolder
 from rllib_per_acc.replay_part import ReplayPart
 
 def peak():

@@ -3,8 +3,11 @@
 import os
 import pathlib
 import shutil
+import subprocess
+import sys
 import zlib
 
+import numpy as np
 import pytest
 from saved_replays import NAMES, NON_EMPTY, assert_same_state, filled, read_manifest, write_manifest
 
@@ -135,7 +138,7 @@ def test_a_manifest_that_does_not_make_sense(broken, change):
     manifest = read_manifest(broken)
     manifest["files"]["masses"] |= change
     write_manifest(broken, manifest)
-    with pytest.raises(ValueError, match=rf"{MANIFEST}: got "):
+    with pytest.raises(ValueError, match=rf"{MANIFEST}: .*got .*, expected "):
         PrioritizedReplay.load(broken)
 
 
@@ -144,7 +147,7 @@ def test_a_description_without_what_a_replay_needs(broken, key):
     manifest = read_manifest(broken)
     del manifest["description"][key]
     write_manifest(broken, manifest)
-    with pytest.raises(ValueError, match=f"not the save of a replay, '{key}' is missing"):
+    with pytest.raises(ValueError, match=f"{MANIFEST}: description: got no '{key}'"):
         PrioritizedReplay.load(broken)
 
 
@@ -176,3 +179,54 @@ def test_an_object_that_was_not_written_by_a_save(broken, line):
     write_manifest(broken, manifest)
     with pytest.raises(ValueError, match=f"{file.name}: got not a saved value"):
         PrioritizedReplay.load(broken)
+
+
+PEAK = """
+import sys
+from rllib_per_acc import PrioritizedReplay
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+PrioritizedReplay(10)
+before = peak()
+try:
+    PrioritizedReplay.load(sys.argv[1])
+except ValueError as error:
+    print(peak() - before, error)
+"""
+
+
+@pytest.mark.parametrize("claim", ["more rows", "longer rows", "more of everything"])
+def test_what_claims_to_be_large_takes_no_memory(broken, claim):
+    """Files of 500 MB that take no room: refused before they are read, or by their checksums."""
+    manifest = read_manifest(broken)
+    used = manifest["files"]["generation"]["shape"][0]
+    rows = 2 * 10**7
+    names = ["observations.0", "masses", "generation"]
+    if claim == "more of everything":
+        names = [n for n in NAMES if not n.startswith("episode_") or n == "episode_rows"]
+    for name in names if claim == "more of everything" else names[:1]:
+        entry = manifest["files"][name]
+        shape = list(entry["shape"])
+        if claim == "longer rows":
+            shape = [shape[0], 5 * 10**8 // shape[0] // np.dtype(entry["dtype"]).itemsize]
+        elif name != "free_rows":
+            shape[0] = rows
+        entry["shape"] = shape
+        if entry["dtype"] == "object":
+            entry["bytes"] = 2 * rows
+        else:
+            size = np.dtype(entry["dtype"]).itemsize
+            entry["bytes"] = entry["data_offset"] + size * int(np.prod(shape))
+        os.truncate(broken / entry["file"], entry["bytes"])
+    assert used < rows
+    write_manifest(broken, manifest)
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(broken)], capture_output=True, text=True, check=True,
+        timeout=240,
+    )  # fmt: skip
+    peak, _, message = done.stdout.partition(" ")
+    assert str(broken) in message
+    assert int(peak) < 120e6

@@ -86,9 +86,9 @@ def test_a_killed_process(tmp_path, nth):
 
 
 def test_files_of_others_in_the_folder_stay(tmp_path):
-    (tmp_path / "notes.npy").write_text("mine")
     replay = filled("half full")
     replay.save(tmp_path)
+    (tmp_path / "notes.npy").write_text("mine")
     replay.save(tmp_path)
     assert (tmp_path / "notes.npy").read_text() == "mine"
     assert_same_state(PrioritizedReplay.load(tmp_path), replay)

@@ -342,7 +342,7 @@ def test_saves(tmp_path, capacity, added, cleared, new_capacity):
 def test_a_save_of_another_kind_is_refused(tmp_path):
     TransitionReplay(10).save(tmp_path / "transitions")
     PrioritizedReplay(10).save(tmp_path / "episodes")
-    with pytest.raises(ValueError, match="got a save of transitions, expected one of episodes"):
+    with pytest.raises(ValueError, match="holds: got 'transitions', expected a save of episodes"):
         PrioritizedReplay.load(tmp_path / "transitions")
     with pytest.raises(ValueError, match="got a save of episodes, expected one of transitions"):
         TransitionReplay.load(tmp_path / "episodes")

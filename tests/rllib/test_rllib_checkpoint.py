@@ -69,8 +69,8 @@ def test_without_rllib_a_part_can_be_looked_into(tmp_path: Path) -> None:
 
 
 def test_a_save_takes_the_place_of_the_one_before_it(tmp_path: Path) -> None:
-    (tmp_path / "notes").mkdir()
     filled("wrapped").save_to_path(tmp_path)
+    (tmp_path / "notes").mkdir()
     number = len(files_below(tmp_path))
     buffer = filled("half full")
     buffer.save_to_path(tmp_path)
@@ -130,17 +130,6 @@ def test_where_a_file_system_fails_the_old_save_stays_whole(
     assert_holds(tmp_path / "a", masses_of(buffer), files_below(tmp_path / "a"))
 
 
-def test_what_a_killed_process_left_goes_with_the_next_save(tmp_path: Path) -> None:
-    buffer = filled("wrapped")
-    buffer.save_to_path(tmp_path)
-    number = len(files_below(tmp_path))
-    left = tmp_path / "0123456789abcdef" / "0-replay"
-    left.mkdir(parents=True)
-    (left / "anything").write_text("")
-    buffer.save_to_path(tmp_path)
-    assert len(files_below(tmp_path)) == number
-
-
 def damaged_folders(folder: Path):
     """The folder with one thing wrong after another."""
     manifest = folder / "manifest.json"
@@ -179,7 +168,7 @@ def test_folders_outside_are_not_read(tmp_path: Path) -> None:
         description = {"save": saved, "replays": replays, "more": {}}
         ((_, manifest),) = pieces_of_save(description, {})
         (tmp_path / "a" / "manifest.json").write_bytes(manifest)
-        with pytest.raises(ValueError, match="expected the save of replays"):
+        with pytest.raises(ValueError, match=r"expected (16 hex|the name of a folder)"):
             make_buffer().restore_from_path(tmp_path / "a")
 
 

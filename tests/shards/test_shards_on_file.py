@@ -12,8 +12,8 @@ import ray
 from shard_cases import chunk, comes_true, make_replay, masses_of, steps_of
 
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
+from rllib_per_acc.local_folder import LocalFolder
 from rllib_per_acc.replay_checkpoint import SavedReplays, save_replays
-from rllib_per_acc.replay_folder import LocalFolder
 from rllib_per_acc.rllib.arrow_folder import folder_at
 from rllib_per_acc.shards import ReplayShard
 from rllib_per_acc.shards.connection import MAX_WRITES_IN_FLIGHT
