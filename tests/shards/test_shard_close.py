@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from shard_cases import chunk, comes_true, make_replay, runs
 
+pytest.importorskip("ray.rllib", reason="Ray is installed here without RLlib")
+
 from rllib_per_acc import AccPrioritizedReplayBuffer
 from rllib_per_acc.replay_options import PriorityOptions
 from rllib_per_acc.rllib.client import close_client
