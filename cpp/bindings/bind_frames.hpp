@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "frames.hpp"
+#include "gil.hpp"
 
 namespace rpa {
 
@@ -55,8 +56,7 @@ inline py::array stack_frames(const py::array& frames,
   void* const target = out.mutable_data();
   const auto item_size = frames.itemsize();
   const auto run = [&](auto stack) {
-    const py::gil_scoped_release release;
-    stack(source, index.data(), items, depth, size, target);
+    without_gil([&] { stack(source, index.data(), items, depth, size, target); });
   };
   if (item_size == 1) {
     run(stack_into<std::uint8_t>);

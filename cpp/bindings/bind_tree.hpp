@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "arrays.hpp"
+#include "gil.hpp"
 #include "node.hpp"
 #include "update_algorithm.hpp"
 #include "validate.hpp"
@@ -30,15 +31,14 @@ void locked(const T& tree, std::int64_t size, Work work) {
           "'spawn' or 'forkserver', or make the tree in the child with device='cpu'");
     }
   }
-  std::unique_lock lock(tree.mutex(), std::defer_lock);
-  if (size < T::gil_threshold && lock.try_lock()) {
-    work();
-    return;
+  if (size < T::gil_threshold) {
+    const std::unique_lock lock(tree.mutex(), std::try_to_lock);
+    if (lock) return work();
   }
-  py::gil_scoped_release release;
-  lock.lock();
-  work();
-  lock.unlock();
+  without_gil([&] {
+    const std::lock_guard lock(tree.mutex());
+    work();
+  });
 }
 
 // What this kind of tree calls the numbers in it and the ones it looks up, and which it takes.

@@ -9,6 +9,7 @@
 #include "accelerator.hpp"
 #include "bind_tree.hpp"
 #include "device_tree.hpp"
+#include "gil.hpp"
 
 namespace py = pybind11;
 
@@ -19,8 +20,9 @@ static std::unique_ptr<rpa::DeviceTree> make_tree(std::int64_t capacity, bool ho
   const std::string problem = host ? rpa::acc::host_problem() : rpa::acc::device_problem();
   if (!problem.empty()) throw std::runtime_error(problem);
   try {
-    py::gil_scoped_release release;
-    return rpa::acc::make_device_tree(capacity);
+    std::unique_ptr<rpa::DeviceTree> tree;
+    rpa::without_gil([&] { tree = rpa::acc::make_device_tree(capacity); });
+    return tree;
   } catch (const std::bad_alloc&) {
     const std::string message =
         "a tree of capacity " + std::to_string(capacity) + " takes " +

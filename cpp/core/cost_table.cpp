@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "call_lock.hpp"
+
 namespace rpa {
 
 namespace {
@@ -87,9 +89,10 @@ struct Probe {
 };
 
 std::atomic<const UpdateCosts*> current = nullptr;
-std::mutex mutex;
+// Older than every tree's lock, see call_lock.hpp; like the tables it does not end, because a
+// thread may be in an update when the process does.
+CallLock& mutex = *new CallLock;
 // A table stays valid for those who still read it; few are ever set.
-// Nor does it end: a thread may be in an update when the process does.
 std::deque<UpdateCosts>& tables = *new std::deque<UpdateCosts>;
 
 }  // namespace

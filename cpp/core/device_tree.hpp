@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "call_lock.hpp"
 #include "node.hpp"
 #include "update_algorithm.hpp"
 
@@ -49,7 +49,7 @@ class DeviceTree {
   std::int64_t capacity() const { return capacity_; }
   std::int64_t padded() const { return padded_; }
   std::size_t bytes() const { return bytes_for(capacity_); }
-  std::mutex& mutex() const { return mutex_; }
+  CallLock& mutex() const { return mutex_; }
   const Traffic& traffic() const { return traffic_; }
 
   // Whether this process was forked from the one that has the tree on its device. Nothing else may
@@ -84,7 +84,7 @@ class DeviceTree {
   mutable Traffic traffic_;
 
  private:
-  mutable std::mutex mutex_;
+  mutable CallLock mutex_;
 };
 
 // The factories, one per backend; which of them exist is up to what is linked. They throw

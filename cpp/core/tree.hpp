@@ -8,8 +8,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
+#include "call_lock.hpp"
 #include "descend_paths.hpp"
 #include "node.hpp"
 #include "node_array.hpp"
@@ -36,7 +36,7 @@ class Tree {
   std::int64_t capacity() const { return capacity_; }
   std::int64_t padded() const { return padded_; }
   std::size_t bytes() const { return nodes_.bytes(); }
-  std::mutex& mutex() const { return mutex_; }
+  CallLock& mutex() const { return mutex_; }
 
   // Writes n leaves; the last of duplicates wins.
   void update(const std::int64_t* indices, const double* values, std::int64_t n,
@@ -75,7 +75,7 @@ class Tree {
   std::int64_t capacity_;
   std::int64_t padded_;
   NodeArray<Node> nodes_;
-  mutable std::mutex mutex_;
+  mutable CallLock mutex_;
 };
 
 }  // namespace rpa
