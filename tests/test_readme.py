@@ -49,8 +49,8 @@ def test_a_block_of_the_readme_runs(code, tmp_path):
 def test_the_readme_has_blocks_and_names_only_targets_of_the_makefile():
     assert BLOCKS
     assert PAGES.count("```python\n") == len(BLOCKS)
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"\bmake ([a-z-]+)\b", README))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z0-9-]+)\b", README))
     assert {"demo", "test"} <= named <= targets
 
 
