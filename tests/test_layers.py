@@ -134,3 +134,19 @@ def test_every_public_name_is_listed_and_resolves():
         assert getattr(rllib_per_acc, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = rllib_per_acc.no_such_name
+
+
+TESTS = pathlib.Path(__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.stem)
+def test_no_test_imports_from_another(path):
+    """What they share is in files of its own: a test can be read, moved and run alone."""
+    imports = [
+        name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in [getattr(node, "module", None), *(alias.name for alias in node.names)]
+    ]
+    shared = {path.stem for path in TESTS.rglob("test_*.py")}
+    assert not shared & set(imports)

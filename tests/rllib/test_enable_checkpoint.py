@@ -11,7 +11,7 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from rllib_buffers import COUNTERS
 from rllib_episodes import make_episode
 from saved_files import files_below
-from test_enable_algorithms import small
+from small_algorithms import small_dqn
 
 from rllib_per_acc import enable
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("ray_session")
 
 def algorithm(**options):
     asked = options.pop("store_buffer_in_checkpoints", True)
-    config = small("DQN", "name", alpha=0.6, seed=3, **({"num_shards": 0} | options))
+    config = small_dqn(**({"seed": 3, "num_shards": 0} | options))
     return enable(config.training(store_buffer_in_checkpoints=asked)).build_algo()
 
 

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from test_multi_agent_counts import make_buffer
+from multi_agent_buffers import make_buffer
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, PrioritizedReplay, TransitionReplay
 from rllib_per_acc.json_values import from_json
