@@ -34,8 +34,22 @@ class Counts:
         return Counts(**{name: non_negative_int(name, value) for name, value in sums.items()})
 
     def __add__(self, other: Counts) -> Counts:
-        names = [f.name for f in fields(Counts)]
-        return Counts(*(getattr(self, name) + getattr(other, name) for name in names))
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, name) - getattr(other, name) for name in _NAMES))
+
+    def of_adds(self) -> Counts:
+        """What `add` counted."""
+        return Counts(*(getattr(self, name) for name in _NAMES[:_NUM_OF_ADDS]))
+
+    def of_samples(self) -> Counts:
+        """What `sample` counted."""
+        return self - self.of_adds()
+
+
+_NAMES = tuple(f.name for f in fields(Counts))
+_NUM_OF_ADDS = _NAMES.index("num_samples")
 
 
 class Activity:

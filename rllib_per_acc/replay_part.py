@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.activity import Counts
+from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.columns import Column, Rows
 from rllib_per_acc.draws import FittingRows, Steps
+from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.replay_options import SequenceShape
@@ -33,6 +34,29 @@ class PartCounters(NamedTuple):
     max_priority: float
     num_lifted: int
     num_stale_dropped: int
+
+
+def added_up(counters: Iterable[PartCounters]) -> PartCounters:
+    """What several parts counted together; the highest of their maximum priorities."""
+    total = PartCounters(Counts(), 1.0, 0, 0)
+    for one in counters:
+        total = PartCounters(
+            total.lifetimes + one.lifetimes,
+            max(total.max_priority, one.max_priority),
+            total.num_lifted + one.num_lifted,
+            total.num_stale_dropped + one.num_stale_dropped,
+        )
+    return total
+
+
+def minus(counters: PartCounters, others: PartCounters) -> PartCounters:
+    """What was counted beside `others`; the maximum priority is that of all."""
+    return PartCounters(
+        counters.lifetimes - others.lifetimes,
+        counters.max_priority,
+        counters.num_lifted - others.num_lifted,
+        counters.num_stale_dropped - others.num_stale_dropped,
+    )
 
 
 class PartStatus(NamedTuple):
@@ -101,6 +125,32 @@ class ReplayPart(PrioritizedReplay):
             self.nbytes,
             self.counters(),
         )
+
+    def add_again(self, chunks: Sequence[EpisodeChunk], weight: Any) -> int:
+        """Adds what was counted as added before, and has gone since, without counting it again.
+
+        Returns:
+            How many steps.
+        """
+        before = self.lifetimes
+        self.add(chunks, weight)
+        now, counted = self.lifetimes, self._activity.counts
+        for name in ("num_adds", "episodes_added", "steps_added"):
+            excess = getattr(now, name) - getattr(before, name)
+            setattr(counted, name, getattr(counted, name) - excess)
+        return now.steps_added - before.steps_added
+
+    def draw_alone(
+        self, num_items: int, options: dict[str, Any]
+    ) -> tuple[dict[str, Any], RowHandle, Activity]:
+        """Columns and handle of a batch, and what happened since the last report.
+
+        The sample is in that report only: who uses it counts it.
+        """
+        batch = self.sample(num_items, **options)
+        activity = self.take_activity()
+        self._reported -= activity.counts.of_samples()
+        return batch.columns, batch.handle, activity
 
     def propose(self, fractions: Floats, steps: Steps, options: GatherOptions) -> Proposal:
         """The transitions at these fractions, in [0, 1), of the part's mass.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,8 @@ from ray.exceptions import (
 )
 
 from rllib_per_acc.replay_part import PartStatus
-from rllib_per_acc.shards.shard import Operation, Reply
+from rllib_per_acc.shards.lives import Lives
+from rllib_per_acc.shards.messages import Operation, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,9 @@ CALL_TIMEOUT_S = 120.0
 _ITEMS_AHEAD = 4
 """How many results of a stream may wait for the client."""
 
+_NUMBERS_KEPT = 1024
+"""Of operations that were refused."""
+
 _GONE = (RayActorError, ObjectLostError, NodeDiedError, ActorUnschedulableError)
 
 
@@ -49,34 +54,38 @@ class Call(NamedTuple):
         number: In the order in which this client made them.
         method: What was asked for, or sent last.
         reference: To the reply.
-        sizes: By method what was sent with it: how many steps to add, or priorities to update.
+        sent: By method what was sent with it: its number and size.
     """
 
     number: int
     method: str
     reference: ray.ObjectRef
-    sizes: Mapping[str, int]
+    sent: Mapping[str, tuple[int, int]]
 
 
 class ShardConnection:
     """A client's end of a shard.
 
-    Adds and updates are sent and not waited for; an error in one of them is raised by a later
-    call. The owner's leave with its next call, so that a training step is one call to the shard
-    and not three. Any method that waits raises `ShardLostError` when the shard turns out to be
-    gone; from then on `is_up` is false, until the shard has been started again, empty.
+    Adds and updates are sent and not waited for; what one of them raises is kept in `errors`. The
+    owner's leave with its next call, so that a training step is one call to the shard and not
+    three. Any method that waits raises `ShardLostError` when the shard turns out to be gone; from
+    then on `is_up` is false, until the shard has been started again, empty.
 
     Args:
         index: Which of the shards it is.
         actor: Its handle.
-        owner: Whether this client is the one that samples, counts what is lost, and has a shard
-            that was out of reach start empty.
+        owner: Whether this client is the one that samples, and has a shard that was out of reach
+            start empty.
 
     Attributes:
         where: `pid`, `node` and `device` of the shard.
-        status: The shard's last known status.
+        status: The shard's last known status; None while it is down.
         times: The shard's last known `Reply.times`.
-        lost_steps: Steps stored or on the way when the shard was lost.
+        lives: What is known of its starts.
+        errors: What operations that were sent raised, by their numbers; whoever raises one takes
+            it out.
+        refused: The last numbers of operations that were refused.
+        answered_add: Number of the last add that was answered, or lost.
         dropped_priorities: Priorities on the way when the shard was lost.
         num_losses: How often it was lost.
         num_restarts: How often it was started again.
@@ -91,13 +100,17 @@ class ShardConnection:
         self.where: dict[str, Any] = {}
         self.status: PartStatus | None = None
         self.times: Mapping[str, tuple[int, float]] = {}
-        self.lost_steps = 0
+        self.lives = Lives()
+        self.errors: dict[int, Exception] = {}
+        self.refused: deque[int] = deque(maxlen=_NUMBERS_KEPT)
+        self.answered_add = 0
         self.dropped_priorities = 0
         self.num_losses = 0
         self.num_restarts = 0
         self.loss = ""
         self.lost_at = 0.0
         self.is_dead = False
+        self._name = os.urandom(8).hex()
         self._owner = owner
         self._boot: int | None = None
         self._held_back: dict[str, Operation] = {}
@@ -119,6 +132,11 @@ class ShardConnection:
         """Calls that were sent and not waited for."""
         return len(self._sent)
 
+    @property
+    def lost_steps(self) -> int:
+        """Steps stored or on the way when the shard was lost, but for those added again."""
+        return self.lives.lost_steps(None if self.status is None else self._boot)
+
     # While it is down
 
     def is_up(self) -> bool:
@@ -136,56 +154,67 @@ class ShardConnection:
         return self._hello is None and not self.is_dead
 
     def _join(self) -> None:
-        hello, self._hello = self._hello, None
         try:
-            reply = ray.get(hello)
+            reply = ray.get(self._hello)
         except _GONE as error:
-            self.is_dead = True
+            self.is_dead, self._hello = True, None
             logger.error("%s cannot be started: %s", self, error)
             return
-        if self.status is not None:
-            self.num_restarts += 1
+        except BaseException:
+            self._hello = None
+            raise
+        if self.num_losses > self.num_restarts:
+            self.num_restarts = self.num_losses
             logger.warning("%s is started again, empty, as pid %s", self, reply.result["pid"])
-        self._take_over(reply)
+        self.where, self._boot = reply.result, reply.boot
+        self._learn(self._number, reply)
+        self._hello = None
 
-    def _take_over(self, reply: Reply) -> None:
-        self.where = reply.result
-        self._boot, self.status, self.times = reply.boot, reply.status, reply.times
+    def _learn(self, number: int, reply: Reply) -> None:
+        """Notes what a reply says, to the call with this number, if it is news."""
+        if number < self._answered:
+            return  # what is drawn ahead may be answered late
+        self._answered = number
+        self.times = reply.times
+        self.lives.merge(reply.lives)
+        self.status = reply.status
 
     # Calls
 
     def ask(self, method: str, *arguments: Any) -> Call:
-        """Makes a call whose reply is waited for later, by `answer`."""
+        """Makes a call whose reply is waited for later, by `answer`.
+
+        Raises:
+            ShardLostError: If the shard is down.
+        """
         return self._call(Operation(method, arguments))
 
     def answer(self, call: Call) -> Reply:
-        """Waits for the reply to a call, and to those sent before it, whose errors come first.
+        """Waits for the reply to a call, and to those sent before it.
 
         Raises:
             ShardLostError: If the shard is gone.
             TimeoutError: If it does not answer.
-            Exception: What the call, or one sent before it, raised in the shard.
+            Exception: What the call raised in the shard.
         """
         if call.number <= self._lost_number:
             raise ShardLostError(f"{self} was lost after {call.method!r} was called")
-        calls = []
-        while self._sent and self._sent[0].number <= call.number:
-            calls.append(self._sent.popleft())
-        if calls[-1:] != [call]:
-            calls.append(call)
-        reply = self._wait(calls)
+        before = [sent for sent in self._sent if sent.number < call.number]
+        reply = self._wait([*before, call])
         if reply.error is not None:
             raise reply.error.as_instanceof_cause()
         return reply
 
-    def send(self, method: str, *arguments: Any, size: int) -> None:
+    def send(self, method: str, arguments: Any, *, size: int, number: int) -> None:
         """Makes a call that is not waited for; see `make_room`.
 
-        The owner's waits here for the next one of its kind, or for anything that is asked.
+        The owner's waits here for the next one of its kind, or for anything that is asked. Sent
+        again with the same number it does nothing.
         """
-        if method in self._held_back:
+        held = self._held_back.get(method)
+        if held is not None and held.number != number:
             self.dispatch()
-        self._held_back[method] = Operation(method, arguments, size)
+        self._held_back[method] = Operation(method, arguments, size, number)
         if not self._owner:
             self.dispatch()
 
@@ -195,32 +224,34 @@ class ShardConnection:
             self._call()
 
     def _call(self, *asked: Operation) -> Call:
+        if self._hello is not None or self.is_dead:
+            raise ShardLostError(self.loss or f"{self} is not up yet")
         operations = [*self._held_back.values(), *asked]
-        sizes = {method: operation.size for method, operation in self._held_back.items()}
-        self._held_back = {}
+        sent = {name: (each.number, each.size) for name, each in self._held_back.items()}
         self._number += 1
-        reference = self.actor.perform.remote(operations, len(asked))
-        call = Call(self._number, operations[-1].method, reference, sizes)
-        if sizes:
+        reference = self.actor.perform.remote(operations, len(asked), self._name)
+        call = Call(self._number, operations[-1].method, reference, sent)
+        if sent:
             self._sent.append(call)
+            self._held_back = {}
         return call
 
     def make_room(self) -> None:
         """Waits for the oldest calls sent until one more may be sent."""
         most = MAX_CALLS_IN_FLIGHT if self._owner else MAX_WRITES_IN_FLIGHT
         while len(self._sent) >= most:
-            self._wait([self._sent.popleft()])
+            self._wait([self._sent[0]])
 
     def settle(self, method: str | None = None) -> None:
         """Waits for all calls sent, or until there is none of this method among them."""
         if method is None or method in self._held_back:
             self.dispatch()
         last = max(
-            (i for i, call in enumerate(self._sent, 1) if method is None or method in call.sizes),
+            (i for i, call in enumerate(self._sent, 1) if method is None or method in call.sent),
             default=0,
         )
         if last:
-            self._wait([self._sent.popleft() for _ in range(last)])
+            self._wait(list(self._sent)[:last])
 
     def is_answered(self, call: Call) -> bool:
         """Whether `answer` would not have to wait; does not wait."""
@@ -232,9 +263,11 @@ class ShardConnection:
         Raises:
             ShardLostError: If the shard is gone.
             TimeoutError: If it yields nothing for too long.
-            Exception: What the method, or a call sent before, raised in the shard.
+            Exception: What the method raised in the shard.
         """
         self.settle()
+        if self._hello is not None or self.is_dead:
+            raise ShardLostError(self.loss)
         self._number += 1
         number = self._number
         replies = self.actor.stream.options(
@@ -250,67 +283,94 @@ class ShardConnection:
             except StopIteration:
                 return
             except _GONE as error:
-                raise self._lose([], error) from error
+                raise self._lose(error) from error
             if reply.boot != self._boot:
-                raise self._lose([], None)
-            self._answered, self.status, self.times = number, reply.status, reply.times
+                raise self._lose(None)
+            self._learn(number, reply)
             yield reply.result
 
     def _wait(self, calls: list[Call]) -> Reply:
-        try:
-            replies = ray.get([call.reference for call in calls], timeout=CALL_TIMEOUT_S)
-        except _GONE as error:
-            raise self._lose([*calls, *self._sent], error) from error
-        except GetTimeoutError as error:
-            raise TimeoutError(
-                f"{self} has not answered {calls[-1].method!r} within {CALL_TIMEOUT_S:g} s "
-                f"({len(self._sent)} more calls are waiting)"
-            ) from error
-        refused = None
-        for call, reply in zip(calls, replies, strict=True):
+        """The reply to the last of these calls, once there are those to all of them."""
+        for call in calls:
+            try:
+                reply = ray.get(call.reference, timeout=CALL_TIMEOUT_S)
+            except _GONE as error:
+                raise self._lose(error) from error
+            except GetTimeoutError as error:
+                raise TimeoutError(
+                    f"{self} has not answered {call.method!r} within {CALL_TIMEOUT_S:g} s "
+                    f"({len(self._sent)} more calls are waiting)"
+                ) from error
+            except Exception as error:
+                self._note_failed(call, error)
+                raise
             if reply.boot != self._boot:  # it died after a reply and was started before a call
-                raise self._lose([*calls, *self._sent], None)
-            if call.number > self._answered:  # what is drawn ahead may be answered late
-                self._answered, self.status, self.times = call.number, reply.status, reply.times
-                refused = refused or reply.refused
-        if refused is not None:
-            raise refused.as_instanceof_cause()
-        return replies[-1]
+                raise self._lose(None)
+            self._note(call, reply)
+        return reply
 
-    def _lose(self, calls: list[Call], cause: Exception | None) -> ShardLostError:
+    def _note(self, call: Call, reply: Reply) -> None:
+        self._learn(call.number, reply)
+        if call in self._sent:
+            self._sent.remove(call)
+            self._note_refused(call, reply)
+
+    def _note_refused(self, call: Call, reply: Reply) -> None:
+        for number, error in reply.refused.items():
+            self.errors[number] = error.as_instanceof_cause()
+            self.refused.append(number)
+        self.answered_add = max(self.answered_add, call.sent.get("add", (0, 0))[0])
+
+    def _note_failed(self, call: Call, error: Exception) -> None:
+        """Notes that a call was not made at all: it could not be read in the shard."""
+        if call in self._sent:
+            self._sent.remove(call)
+            self.refused.extend(number for number, _ in call.sent.values())
+            logger.error("%s could not take a call: %s", self, error)
+
+    def _lose(self, cause: Exception | None) -> ShardLostError:
         """Counts what is lost, and asks for the shard that comes in its place."""
-        self._sent.clear()
         self._lost_number = self._number
         self.lost_at = time.monotonic()
         self.num_losses += 1
-        fates = [(call, _fate(call)) for call in calls]
-        wrong = [fate for _, fate in fates if not isinstance(fate, (Reply, *_GONE))]
-        for call, fate in fates:
-            if isinstance(fate, Reply) and fate.boot == self._boot and call.number > self._answered:
-                self._answered, self.status = call.number, fate.status
-                if fate.refused is not None:
-                    wrong.append(fate.refused.as_instanceof_cause())
-        gone = [call.sizes for call, fate in fates if isinstance(fate, _GONE)]
-        gone.append({method: operation.size for method, operation in self._held_back.items()})
-        self._held_back = {}
-        self.dropped_priorities += sum(sizes.get("update", 0) for sizes in gone)
-        lost = sum(sizes.get("add", 0) for sizes in gone)
-        lost += self.status.steps if self.status else 0
-        self.lost_steps += lost
-        loss = (self._boot, self.status) if self._owner else ()
-        self._hello = self.actor.hello.remote(*loss)
+        lost = sum(self._lose_sent())
+        if self._boot is not None:
+            lost += self.lives.by_boot[self._boot].steps
+        self.status = None
+        self._hello = self.actor.hello.remote(self.lives, self._boot if self._owner else None)
         # Ray's own messages go on for pages; the whole is the cause of the error.
         why = str(cause).partition("\n")[0][:300] if cause else "it was started again meanwhile"
         self.loss = f"{self} was lost with {lost} steps: {why}"
         logger.warning("%s", self.loss)
-        if wrong:
-            raise wrong[0]
         return ShardLostError(self.loss)
 
-
-def _fate(call: Call) -> Reply | Exception:
-    """What became of a call to a shard that is gone: done before, gone with it, or wrong."""
-    try:
-        return ray.get(call.reference, timeout=CALL_TIMEOUT_S)
-    except Exception as error:
-        return error
+    def _lose_sent(self) -> Iterator[int]:
+        """Finds out what became of the calls sent; how many steps went with each that is gone."""
+        references = [call.reference for call in self._sent]
+        if references:
+            ray.wait(references, num_returns=len(references), timeout=CALL_TIMEOUT_S)
+        gone: list[Mapping[str, tuple[int, int]]] = [
+            {name: (each.number, each.size) for name, each in self._held_back.items()}
+        ]
+        while self._sent:
+            call = self._sent.popleft()
+            try:
+                reply = ray.get(call.reference, timeout=0)
+            except (GetTimeoutError, *_GONE):
+                gone.append(call.sent)
+                continue
+            except Exception as error:
+                self.errors[next(iter(call.sent.values()))[0]] = error
+                continue
+            if reply.boot == self._boot:
+                self._learn(call.number, reply)
+            self._note_refused(call, reply)
+        self._held_back = {}
+        for sent in gone:
+            self.dropped_priorities += sent.get("update", (0, 0))[1]
+            number, steps = sent.get("add", (0, 0))
+            self.answered_add = max(self.answered_add, number)
+            if self._boot is not None:
+                key = self._name, self._boot
+                self.lives.under_way[key] = self.lives.under_way.get(key, 0) + steps
+            yield steps

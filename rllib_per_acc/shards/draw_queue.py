@@ -104,7 +104,7 @@ class DrawQueue:
         return {"rng": self.rng.bit_generator.state, "acceptance": self._acceptance}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes on from such a state."""
+        """Goes on from such a state, which is checked."""
         self.clear()
         self.rng.bit_generator.state = state["rng"]
         self._acceptance = float(state["acceptance"])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from dataclasses import replace
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from rllib_per_acc.prioritized_ring import MovedRows, PrioritizedRing
 from rllib_per_acc.replay_options import PriorityOptions
@@ -15,7 +12,8 @@ from rllib_per_acc.ring_client import RingSample
 from rllib_per_acc.row_ring import Counts, RowBatch
 from rllib_per_acc.sampling import Floats
 from rllib_per_acc.segment_tree import PriorityTree
-from rllib_per_acc.shards.shard import ReplayShard
+from rllib_per_acc.shards.lives import Life, Lives
+from rllib_per_acc.shards.shard import ReplayShard, own_objects
 from rllib_per_acc.structures import map_leaves
 
 
@@ -92,7 +90,7 @@ class RingsPart:
     def add(self, name: str, batch: RowBatch, weight: Any) -> None:
         """See `PrioritizedRing.add`."""
         # Arrays in objects are views of Ray's object store, which would keep all of it in memory.
-        columns = {key: map_leaves(_own_objects, value) for key, value in batch.columns.items()}
+        columns = {key: map_leaves(own_objects, value) for key, value in batch.columns.items()}
         self._ring(name).add(replace(batch, columns=columns), weight)
 
     def update(self, name: str, slots: Counts, priorities: Floats) -> None:
@@ -149,11 +147,17 @@ class RingShard(ReplayShard):
         self._part = self._replay = RingsPart(capacity, options)
         self._boot = time.time_ns()
 
+    def _go_on_from(self, known: Lives) -> None:
+        """Goes on from the counters of the last start that has ended: they are those of all."""
+        ended = known.ended(self._boot)
+        if ended and not self._lives.ended(self._boot):
+            self._replay.carry_on(ended[-1].counters)
+        self._lives.merge(known)
+
+    def _life(self) -> Life:
+        status = self._replay.status()
+        return Life(self._clock, False, status.steps, status.counters, 0)
+
     def add(self, name: str, batch: RowBatch, weight: Any) -> None:  # type: ignore[override]
         """See `RingsPart.add`."""
         self._replay.add(name, batch, weight)
-
-
-def _own_objects(leaf: Any) -> Any:
-    is_objects = isinstance(leaf, np.ndarray) and leaf.dtype == object
-    return copy.deepcopy(leaf) if is_objects or isinstance(leaf, list) else leaf

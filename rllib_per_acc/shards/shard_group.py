@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from ray.actor import ActorHandle
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.sampling import checked_weight
+from rllib_per_acc.sampling import Floats
 from rllib_per_acc.shards.connection import ShardConnection, ShardLostError
 from rllib_per_acc.shards.episode_routes import EpisodeRoutes
+from rllib_per_acc.shards.frozen import Frozen
+from rllib_per_acc.shards.messages import Reply
 from rllib_per_acc.shards.placement import PLACEMENT_TIMEOUT_S
-from rllib_per_acc.shards.shard import Reply
 
 T = TypeVar("T")
+
+
+class PreparedAdd(NamedTuple):
+    """An add that is ready to be sent.
+
+    Attributes:
+        chunks: What is added.
+        dealt: By shard the positions of those that go there.
+        parts: By shard the arguments.
+        sizes: By shard how many steps that are.
+    """
+
+    chunks: Sequence[EpisodeChunk]
+    dealt: dict[int, list[int]]
+    parts: dict[int, Frozen]
+    sizes: dict[int, int]
+
 
 _MAX_LOSSES = 3
 """How many losses of each shard one operation outlives."""
@@ -35,6 +54,7 @@ class ShardGroup:
         connections: One for each shard.
         routes: Which shard an episode lives in.
         is_recovering: Whether a shard was lost, until somebody sets it to false again.
+        num_sent: How many adds and updates were sent: the number of the last.
     """
 
     def __init__(
@@ -50,6 +70,7 @@ class ShardGroup:
         ]
         self.routes = EpisodeRoutes(capacities)
         self.is_recovering = False
+        self.num_sent = 0
         self._restarts = restarts
         self._losses_seen = [0] * len(actors)
 
@@ -110,36 +131,62 @@ class ShardGroup:
 
         return self.outlive(ask)
 
-    def add(
-        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Sequence[str] = ()
-    ) -> None:
-        """Sends chunks to the shards of their episodes and does not wait for them.
+    # Adding
+
+    def prepare_add(
+        self, chunks: Sequence[EpisodeChunk], weight: Floats | None, evict: Sequence[Any]
+    ) -> PreparedAdd:
+        """Decides what goes where, and keeps what the caller gave as it is now.
+
+        Args:
+            chunks: What to add, checked.
+            weight: First priorities, one for each step.
+            evict: Ids of the episodes to evict.
 
         Raises:
-            TypeError, ValueError: If a weight is wrong.
             ShardLostError: If no shard is up and none comes up in time.
-            Exception: What a call sent before raised in its shard.
+            TypeError, ValueError: If the shards would refuse some of it: of what goes to several
+                shards nothing is sent then.
         """
         up = self.outlive(self._make_room)
-        if len(self) == 1:
-            self._send(0, chunks, weight, evict)
-            return
+        dealt, in_doubt = {0: list(range(len(chunks)))}, False
+        if len(self) > 1:
+            dealt, in_doubt = self.routes.dealt(chunks, up)
         lengths = [len(chunk) for chunk in chunks]
-        weights: list[Any] = []
-        if weight is not None:
-            weights = np.split(checked_weight(weight, sum(lengths)), np.cumsum(lengths)[:-1])
-        dealt = self._deal(chunks, up)
-        for i in up if evict else dealt:  # any shard may have what is to be evicted
-            positions = dealt.get(i, [])
+        weights = [] if weight is None else np.split(weight, np.cumsum(lengths)[:-1])
+        parts, sizes = {}, {}
+        for shard in up if evict else dealt:  # any shard may have what is to be evicted
+            positions = dealt.get(shard, [])
             own = np.concatenate([[], *(weights[p] for p in positions)]) if weights else None
-            self._send(i, [chunks[p] for p in positions], own, evict)
+            parts[shard] = Frozen(([chunks[p] for p in positions], own, evict))
+            sizes[shard] = sum(lengths[p] for p in positions)
+        if in_doubt and len(dealt) > 1:
+            calls = [(c, c.ask("check_add", parts[c.index])) for c in self._at(parts)]
+            for connection, call in calls:
+                connection.answer(call)
+        return PreparedAdd(chunks, dealt, parts, sizes)
+
+    def next_number(self) -> int:
+        """The number of the next add or update."""
+        self.num_sent += 1
+        return self.num_sent
+
+    def add(self, prepared: PreparedAdd, number: int) -> None:
+        """Sends what was prepared and does not wait for it; again with one number does nothing."""
+        for connection in self._at(prepared.parts):
+            shard = connection.index
+            with contextlib.suppress(ShardLostError):  # it is counted, as what is under way
+                connection.send(
+                    "add", prepared.parts[shard], size=prepared.sizes[shard], number=number
+                )
+        if len(self) > 1:
+            self.routes.sent(prepared.chunks, prepared.dealt)
+
+    def _at(self, shards: Iterable[int]) -> list[ShardConnection]:
+        return [self.connections[shard] for shard in shards]
 
     def settle(self) -> None:
-        """Waits for everything sent.
-
-        Raises:
-            Exception: As `add`.
-        """
+        """Waits for everything sent."""
 
         def settle(up: list[int]) -> None:
             for i in up:
@@ -152,15 +199,18 @@ class ShardGroup:
             self.connections[i].make_room()
         return up
 
-    def _deal(self, chunks: Sequence[EpisodeChunk], up: list[int]) -> dict[int, list[int]]:
-        """By shard the positions of the chunks that go there."""
-        dealt: dict[int, list[int]] = {}
-        for position, chunk in enumerate(chunks):
-            dealt.setdefault(self.routes.route(chunk, up), []).append(position)
-        return dealt
+    def earlier_error(self) -> Exception | None:
+        """Takes the error of the first call that was sent and failed, if there is one."""
+        failed = [
+            (number, connection) for connection in self.connections for number in connection.errors
+        ]
+        if not failed:
+            return None
+        number, connection = min(failed, key=lambda each: each[0])
+        return connection.errors.pop(number)
 
-    def _send(
-        self, shard: int, chunks: Sequence[EpisodeChunk], weight: Any, evict: Sequence[str]
-    ) -> None:
-        size = sum(len(chunk) for chunk in chunks)
-        self.connections[shard].send("add", chunks, weight, evict, size=size)
+    def raise_earlier(self, cause: BaseException | None = None) -> None:
+        """Raises the error of the first call that was sent and failed, if there is one."""
+        error = self.earlier_error()
+        if error is not None:
+            raise error from cause

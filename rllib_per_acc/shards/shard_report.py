@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rllib_per_acc.replay_part import PartCounters, added_up
 from rllib_per_acc.shards.connection import ShardConnection
 from rllib_per_acc.shards.shard_group import ShardGroup
 
@@ -14,20 +15,48 @@ _TIMED = {"add": ("add",), "sample": ("sample", "propose"), "update": ("update",
 _NOT_SUMMED = ("pid", "incarnation")
 
 
+def counters_of(connection: ShardConnection) -> PartCounters:
+    """What a shard has counted, also before it was lost, as of its last reply."""
+    if connection.status is not None:
+        return connection.status.counters
+    lives = connection.lives
+    counted = added_up(life.counters for life in lives.ended(None))
+    counted.lifetimes.steps_added += lives.steps_under_way(None)
+    return counted
+
+
+def _info_of_lost(connection: ShardConnection) -> dict[str, Any]:
+    counters = counters_of(connection)
+    counts = counters.lifetimes
+    return {
+        "steps": 0,
+        "episodes": 0,
+        "mass": 0.0,
+        "steps_added": counts.steps_added,
+        "episodes_added": counts.episodes_added,
+        "steps_evicted": counts.steps_evicted,
+        "episodes_evicted": counts.episodes_evicted,
+        "steps_sampled": counts.steps_sampled,
+        "stale_priorities_dropped": counters.num_stale_dropped,
+        "masses_lifted": counters.num_lifted,
+        "bytes": 0,
+    }
+
+
 def ask_infos(group: ShardGroup) -> list[dict[str, Any]]:
     """Asks every shard for its counters.
 
     Returns:
         For each shard `PrioritizedReplay.info`, `pid` and `node`, `is_up`, what this client counts
         (`lost_steps`, `dropped_priorities`, `restarts`, `calls_in_flight`), and by method the
-        number of `calls` and their `seconds`. A shard that is not up has only what is known here.
+        number of `calls` and their `seconds`. Of a shard that is not up what was known last.
     """
     replies = group.ask_all("info")
     infos = []
     for connection in group.connections:
         reply = replies.get(connection.index)
         infos.append(
-            (reply.result if reply else {"steps": 0, "episodes": 0, "mass": 0.0})
+            (reply.result if reply else _info_of_lost(connection))
             | connection.where
             | _counted(connection)
             | {

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.local_folder import Folder
 from rllib_per_acc.replay_folder import FolderWriter, SavedFolder
 from rllib_per_acc.saved_parts import Portion, dealt_out
-from rllib_per_acc.shards.connection import ShardConnection
+from rllib_per_acc.shards.connection import Call, ShardConnection, ShardLostError
 from rllib_per_acc.shards.shard_group import ShardGroup
+
+_PIECES_AHEAD = 4
+"""How many pieces of files may be on their way to a shard."""
 
 
 class ShardOnFile:
@@ -41,15 +46,20 @@ class ShardOnFile:
             return
         manifests = [(saved.manifest, saved.folder.path) for saved in saves]
         files = connection.answer(connection.ask("begin", manifests, portion)).result
+        under_way: deque[Call] = deque()
         for number, saved in enumerate(saves):
             for file in files[number]:
                 for piece in saved.pieces(file):
-                    connection.make_room()
-                    connection.send("take", number, file, piece, size=0)
+                    if len(under_way) >= _PIECES_AHEAD:
+                        connection.answer(under_way.popleft())
+                    under_way.append(connection.ask("take", number, file, piece))
+        for call in under_way:
+            connection.answer(call)
         connection.answer(connection.ask("finish"))
 
     def commit(self) -> None:  # noqa: D102
-        self._connection.answer(self._connection.ask("commit"))
+        with contextlib.suppress(ShardLostError):  # as if it were lost right afterwards
+            self._connection.answer(self._connection.ask("commit"))
 
     def discard(self) -> None:  # noqa: D102
         self._connection.answer(self._connection.ask("discard"))
@@ -67,7 +77,8 @@ def restore_shards(group: ShardGroup, capacities: Sequence[int | None], states: 
         states: Of all shards of a replay.
 
     Raises:
-        ValueError: If one is not such a state; no shard has changed.
+        ValueError: If one is not such a state. No shard is changed.
+        ShardLostError: If a shard is lost before all are ready to go on. No other is changed.
     """
     if len(states) != len(group):
         try:
@@ -80,11 +91,9 @@ def restore_shards(group: ShardGroup, capacities: Sequence[int | None], states: 
     try:
         _ask_each(pairs, "prepare_state")
     except BaseException:
-        for connection in group.connections:
-            with contextlib.suppress(Exception):  # of a shard that is gone, or as raised before
-                connection.answer(connection.ask("discard"))
+        _ask_those_up(group, "discard")
         raise
-    _ask_each([(connection,) for connection in group.connections], "commit")
+    _ask_those_up(group, "commit")
 
 
 def _ask_each(asked: Sequence[tuple[Any, ...]], method: str) -> None:
@@ -100,9 +109,21 @@ def _ask_each(asked: Sequence[tuple[Any, ...]], method: str) -> None:
         raise errors[0]
 
 
-def find_episodes(group: ShardGroup) -> None:
-    """Learns anew which episode is in which shard."""
+def _ask_those_up(group: ShardGroup, method: str) -> None:
+    """Asks each shard for the same; one that is lost has nothing to go on from."""
+    calls = []
+    for connection in group.connections:
+        with contextlib.suppress(ShardLostError):
+            calls.append((connection, connection.ask(method)))
+    for connection, call in calls:
+        with contextlib.suppress(ShardLostError):
+            connection.answer(call)
+
+
+def find_episodes(group: ShardGroup) -> list[EpisodeChunk]:
+    """Learns anew which episode is in which shard; an episode of each shard that has some."""
     episodes = {
         id_: shard for shard, reply in group.ask_all("episode_ids").items() for id_ in reply.result
     }
     group.routes.restart(episodes, [c.status.steps if c.status else 0 for c in group.connections])
+    return [chunk for reply in group.ask_all("example").values() for chunk in reply.result]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Any
+from dataclasses import asdict
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from rllib_per_acc.activity import Activity
+from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.descriptions import anything, integer, list_of, or_none, record
 from rllib_per_acc.draws import NothingToSampleError, Steps
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -18,17 +20,20 @@ from rllib_per_acc.local_folder import Folder
 from rllib_per_acc.parts_on_file import Prepared, check_draws, prepare_parts, save_parts
 from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.replay_part import PartCounters, added_up
 from rllib_per_acc.replay_union import UnionHandle
 from rllib_per_acc.sampling import Floats
-from rllib_per_acc.sequences import num_steps
 from rllib_per_acc.shards.connection import ShardLostError
 from rllib_per_acc.shards.draw import SingleDraw
 from rllib_per_acc.shards.draw_queue import Drawn, DrawQueue, Request
+from rllib_per_acc.shards.frozen import Frozen
+from rllib_per_acc.shards.known_steps import KnownSteps
 from rllib_per_acc.shards.owned_shards import OwnedShards
+from rllib_per_acc.shards.recent_adds import RecentAdds
 from rllib_per_acc.shards.shard import ReplayShard
-from rllib_per_acc.shards.shard_group import ShardGroup
+from rllib_per_acc.shards.shard_group import PreparedAdd, ShardGroup
 from rllib_per_acc.shards.shard_options import ShardOptions
-from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, summed
+from rllib_per_acc.shards.shard_report import ShardMetrics, ask_infos, counters_of, summed
 from rllib_per_acc.shards.shard_states import ShardOnFile, find_episodes, restore_shards
 from rllib_per_acc.shards.writer import ShardWriter
 from rllib_per_acc.threads import AllOrNothing, serialized
@@ -39,6 +44,28 @@ _check_state = record(
 )
 
 logger = logging.getLogger(__name__)
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def reporting(method: Method) -> Method:
+    """A `serialized` method that at its end raises the error of a call that was sent before.
+
+    Each error once, the oldest first. What the method did is done. An error of the method itself
+    comes before those, unless there was nothing to draw from: an add that failed may be why.
+    """
+
+    @wraps(method)
+    def report(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = method(self, *args, **kwargs)
+        except NothingToSampleError as error:
+            self._group.raise_earlier(error)
+            raise
+        self._group.raise_earlier()
+        return result
+
+    return cast("Method", serialized(report))
 
 
 class ShardedReplay(AllOrNothing):
@@ -82,16 +109,19 @@ class ShardedReplay(AllOrNothing):
         self.capacity = capacity
         super().__init__()
         self._restarts = shard_options.restart_failed_shards
-        self._last_added: tuple[Sequence[EpisodeChunk], Any] | None = None
+        self._known = KnownSteps(self.options)
         self._activity = Activity(self.options.metrics_window)
-        self._reported = True
+        self._adds_reported = Counts()
+        self._asked_since_add = True
         self._max_priority = 1.0
-        self._steps_sampled = 0
+        self._sampled = Counts()
+        self._lost_before = 0
         self._losses_told = 0
 
         self._shards = OwnedShards(capacity, self.options, shard_options, shard_class)
         self._metrics = ShardMetrics(len(self._group))
         self._draws = DrawQueue(self._group, self.options, shard_options.prefetch)
+        self._recent = RecentAdds(self._group.connections)
 
     @property
     def _group(self) -> ShardGroup:
@@ -116,27 +146,52 @@ class ShardedReplay(AllOrNothing):
     def writer(self) -> ShardWriter:
         """A handle to add to the shards from other actors and tasks."""
         self._group  # noqa: B018 - raises if closed
-        return ShardWriter(self._shards.actors, self._shards.capacities, self._restarts)
+        return ShardWriter(
+            self._shards.actors, self._shards.capacities, self._restarts, self.options
+        )
 
     # Adding
 
+    @serialized
     def prepare_add(
-        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[Any] = ()
     ) -> Callable[[], None]:
-        """What sends chunks, which the shards will check."""
-        return partial(self.add, chunks, weight, evict)
+        """Checks what `add` checks, and returns what then sends the chunks.
+
+        What that returns raises no error of a call before it.
+        """
+        chunks, evict = list(chunks), list(evict)
+        group = self._group
+        if evict and self.capacity is not None:
+            raise ValueError(
+                f"evict: got {len(evict)} episodes in a replay with capacity={self.capacity}, "
+                "expected none"
+            )
+        weight = self._known.check(chunks, weight)
+        if weight is None and len(group) > 1:
+            highest = group.outlive(self._find_max_priority)
+            weight = np.full(sum(map(len, chunks)), highest)
+        return partial(self._send, group.prepare_add(chunks, weight, evict))
 
     @serialized
-    def add(
-        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
-    ) -> None:
-        """Sends chunks; see `PrioritizedReplay.add`."""
+    def _send(self, prepared: PreparedAdd) -> None:
         self._draws.advance()
-        self._last_added = chunks, weight
-        if weight is None and len(self._group) > 1:
-            weight = self._group.outlive(self._find_max_priority)
-        self._group.add(chunks, weight, list(evict))
-        self._reported = False
+        number = self._group.next_number()
+        self._recent.note(number, prepared.parts)
+        self._group.add(prepared, number)
+        self._asked_since_add = False
+
+    @reporting
+    def add(
+        self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[Any] = ()
+    ) -> None:
+        """Sends chunks; see `PrioritizedReplay.add`.
+
+        Raises:
+            TypeError, ValueError: If chunks or weights do not fit; nothing is sent.
+            Exception: What a call before this one raised in its shard; this one is sent.
+        """
+        self.prepare_add(chunks, weight, evict)()
 
     def _find_max_priority(self, up: list[int]) -> float:
         """The maximum priority over all shards, after every update sent so far."""
@@ -154,7 +209,7 @@ class ShardedReplay(AllOrNothing):
 
     # Sampling
 
-    @serialized
+    @reporting
     def sample(self, num_items: int, **arguments: Any) -> ReplayBatch:
         """Draws transitions; see `PrioritizedReplay.sample`."""
         group = self._group
@@ -180,40 +235,58 @@ class ShardedReplay(AllOrNothing):
         try:
             return self._draws.next_shortened(request)
         except NothingToSampleError:
-            if self._last_added is None:
+            if not len(self._recent):
                 raise
-        logger.warning("All replay shards are empty: the steps added last are added again")
-        self.add(*self._last_added)
+        self._add_again()
         return self._draws.next_shortened(request)
 
+    def _add_again(self) -> None:
+        """Adds what came last again, each part where it was: there it is counted as lost."""
+        self._group.wait_for_all()
+        last = self._recent.last()
+        if last is None:
+            return
+        logger.warning("All replay shards are empty: the steps added last are added again")
+        for shard, part in last.parts.items():
+            chunks, weight, _ = part.thaw()
+            connection = self._group.connections[shard]
+            with contextlib.suppress(ShardLostError):
+                connection.answer(connection.ask("add_again", chunks, weight))
+
     def _batch(self, drawn: Drawn) -> ReplayBatch:
+        error = self._group.earlier_error()
+        if error is not None:
+            raise error  # nothing of the batch counts as sampled
         self._activity.merge(drawn.activity)
-        self._reported = True
+        self._asked_since_add = True
+        self._sampled += drawn.activity.counts.of_samples()
         if isinstance(drawn, SingleDraw):
             everything = np.arange(len(drawn.columns["rewards"]))
             handles = [UnionHandle(0, everything, drawn.handle)]
         else:
             handles = drawn.handles
-            self._steps_sampled += num_steps(drawn.columns)
         return ReplayBatch(drawn.columns, handles, self)
 
     @serialized
     def drop_draws(self) -> None:
         """Gives up the batches that were drawn ahead."""
+        self._group  # noqa: B018 - raises if closed
         self._draws.clear()
 
     # Updating
 
-    @serialized
+    @reporting
     def update(self, handle: list[UnionHandle], priorities: Floats) -> None:
         """Sends priorities; see `PrioritizedReplay.update`."""
         self._draws.advance()
+        number = self._group.next_number()
         for shard, positions, rows in handle:
             connection = self._group.connections[shard]
+            arguments = Frozen((rows, priorities[positions]))
             try:
                 if connection.is_up():
                     connection.make_room()
-                    connection.send("update", rows, priorities[positions], size=len(positions))
+                    connection.send("update", arguments, size=len(positions), number=number)
                     continue
             except ShardLostError:
                 pass
@@ -221,22 +294,32 @@ class ShardedReplay(AllOrNothing):
 
     # Looking at it
 
-    @serialized
+    @reporting
     def take_activity(self) -> Activity:
         """What happened since the last call; of what was added after the last draw, not yet."""
         group = self._group
-        if not (self._reported or self._draws):
+        if not (self._asked_since_add or self._draws):
             for reply in group.ask_all("take_activity").values():
                 self._activity.merge(reply.result)
-            self._reported = True
+            self._asked_since_add = True
+        group.raise_earlier()
+        # The sums of adds are those that shards say: what a report that was given up had counted
+        # is in them.
+        adds = self._counters().lifetimes.of_adds()
+        statuses = [c.status for c in group.connections if c.status is not None]
         taken, self._activity = self._activity, Activity(self._activity.window)
-        if len(group) > 1 and taken.counts.num_adds:
-            statuses = [c.status for c in group.connections if c.status is not None]
+        taken.counts = taken.counts.of_samples() + (adds - self._adds_reported)
+        self._adds_reported = adds
+        if taken.counts.num_adds and (len(group) > 1 or not taken.steps_stored):
             taken.steps_stored = deque([sum(status.steps for status in statuses)])
             taken.episodes_stored = deque([sum(status.episodes for status in statuses)])
         return taken
 
-    @serialized
+    def _counters(self) -> PartCounters:
+        """What all shards have counted, as of their last replies."""
+        return added_up(map(counters_of, self._group.connections))
+
+    @reporting
     def shard_info(self) -> list[dict[str, Any]]:
         """For each shard where it is and what it counts; see `shard_report.ask_infos`."""
         return ask_infos(self._group)
@@ -246,27 +329,31 @@ class ShardedReplay(AllOrNothing):
         """For each shard numbers to follow over time, as of its last reply; asks none of them."""
         return self._metrics.take(self._group.connections)
 
-    @serialized
+    @reporting
     def info(self) -> dict[str, Any]:
-        """The sums over all shards; see `PrioritizedReplay.info` and `shard_info`."""
-        infos = self.shard_info()
+        """The sums over all shards; see `PrioritizedReplay.info` and `shard_info`.
+
+        `steps_added` is the sum of `steps`, `steps_evicted` and `lost_steps`.
+        """
+        infos = ask_infos(self._group)
         sums = summed(infos)
-        sums["steps_sampled"] = sums.get("steps_sampled", 0) + self._steps_sampled
+        sums["steps_sampled"] += self._sampled.steps_sampled
+        sums["lost_steps"] += self._lost_before
         return sums | {"device": infos[0]["device"], "num_shards": len(infos)}
 
-    @serialized
+    @reporting
     def get_priorities(self) -> dict[str, np.ndarray]:
         """See `PrioritizedReplay.get_priorities`; shard by shard."""
         parts = [reply.result for reply in self._group.ask_all("get_priorities").values()]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    @serialized
+    @reporting
     def read(self, *asked: Any, **options: Any) -> list[tuple[dict[str, Any], Steps]]:
         """See `PrioritizedReplay.read`; a piece of each shard that has some of them."""
         replies = self._group.ask_all("read", asked, options)
         return [piece for reply in replies.values() for piece in reply.result]
 
-    @serialized
+    @reporting
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """See `PrioritizedReplay.get_chunks`; shard by shard."""
 
@@ -287,7 +374,7 @@ class ShardedReplay(AllOrNothing):
 
     # State
 
-    @serialized
+    @reporting
     def get_state(self) -> dict[str, Any]:
         """See `PrioritizedReplay.get_state`. Batches drawn ahead are given up.
 
@@ -296,20 +383,23 @@ class ShardedReplay(AllOrNothing):
         self._draws.clear()
         states = [reply.result for reply in self._group.ask_all("get_state").values()]
         if len(self._group) == 1:
+            described = states[0]["description"]
+            sums = Counts.restored(described["lifetimes"]) + self._sampled
+            described["lifetimes"] = asdict(sums)
             return states[0]
         return {
             "shards": states,
             "draws": self._draws.state(),
-            "steps_sampled": self._steps_sampled,
+            "steps_sampled": self._sampled.steps_sampled,
         }
 
-    @serialized
+    @reporting
     def set_state(self, state: dict[str, Any]) -> None:
         """See `PrioritizedReplay.set_state`; also of a replay with another number of shards.
 
         Raises:
             ValueError: If it is not such a state; nothing is changed.
-            ShardLostError: If a shard is not up.
+            ShardLostError: If a shard is not up; nothing is changed.
         """
         if not isinstance(state, dict):
             raise ValueError(
@@ -322,7 +412,7 @@ class ShardedReplay(AllOrNothing):
         restore_shards(self._group, self._shards.capacities, states)
         self._goes_on_from(state.get("draws"), state.get("steps_sampled", 0))
 
-    @serialized
+    @reporting
     def save_in(self, folder: Folder) -> dict[str, Any]:
         """See `ReplayClient.save_in`. Batches drawn ahead are given up, as by `get_state`.
 
@@ -334,7 +424,7 @@ class ShardedReplay(AllOrNothing):
         return {
             "parts": parts,
             "draws": self._draws.state(),
-            "steps_sampled": self._steps_sampled,
+            "steps_sampled": self._sampled.steps_sampled,
         }
 
     @serialized
@@ -345,9 +435,12 @@ class ShardedReplay(AllOrNothing):
             FileNotFoundError, ValueError: If something is missing or damaged.
             ShardLostError: If a shard is not up, or is lost meanwhile.
         """
-        self._check_all_up()
-        parts = self._on_file(range(len(self._group)))
+        group = self._group
         then = partial(self._goes_on_from, saved.get("draws"), saved["steps_sampled"])
+        self._check_all_up()
+        group.settle()
+        group.raise_earlier()
+        parts = self._on_file(range(len(group)))
         return prepare_parts(folder, saved["parts"], parts, then)
 
     def _on_file(self, shards: Iterable[int]) -> list[ShardOnFile]:
@@ -361,9 +454,19 @@ class ShardedReplay(AllOrNothing):
 
     def _goes_on_from(self, draws: dict[str, Any] | None, steps_sampled: int) -> None:
         """Forgets what was known of the shards before they were restored."""
-        find_episodes(self._group)
         if draws is not None:
             self._draws.restore(draws)
-        self._steps_sampled = steps_sampled
+        self._sampled = Counts(steps_sampled=steps_sampled)
+        self._activity = Activity(self._activity.window)
         self._max_priority = 1.0
-        self._last_added = None
+        self._recent.clear()
+        self._lost_before = 0
+        examples = find_episodes(self._group)
+        self._known.forget()
+        self._known.learn(examples)
+        self._adds_reported = self._counters().lifetimes.of_adds()
+        statuses = [c.status for c in self._group.connections if c.status is not None]
+        counts = self._adds_reported
+        stored = sum(status.steps for status in statuses)
+        lost = sum(c.lost_steps for c in self._group.connections)
+        self._lost_before = counts.steps_added - counts.steps_evicted - stored - lost

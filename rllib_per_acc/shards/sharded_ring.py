@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,9 @@ from rllib_per_acc.ring_client import EmptyRingError, RingSample, RingStats
 from rllib_per_acc.row_ring import WINDOW, Counts, RowBatch, checked_slots
 from rllib_per_acc.sampling import Floats, fractions, importance_weights
 from rllib_per_acc.shards.connection import ShardLostError
+from rllib_per_acc.shards.frozen import Frozen
 from rllib_per_acc.shards.owned_shards import OwnedShards, ReplayClosedError
+from rllib_per_acc.shards.recent_adds import RecentAdds
 from rllib_per_acc.shards.ring_shard import RingTotals
 from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.structures import map_leaves
@@ -52,7 +55,7 @@ class ShardedRing:
         self._last_turn = [0] * len(self._group)
         self._losses_seen = [0] * len(self._group)
         self._losses_at_draw = [0] * len(self._group)
-        self._last_added: tuple[RowBatch, Any] | None = None
+        self._recent = RecentAdds(self._group.connections)
 
     @property
     def _group(self) -> ShardGroup:
@@ -71,24 +74,32 @@ class ShardedRing:
                 self._send(i, 0, "drop", self._name)
         else:
             self._shards.close()
-        self._last_added = None
+        self._recent.clear()
         self._is_closed = True
 
     # Adding
 
     def add(self, batch: RowBatch, weight: Any = None) -> None:
-        """Sends rows; see `PrioritizedRing.add`."""
-        self._last_added = batch, weight
+        """Sends rows; see `PrioritizedRing.add`.
+
+        Raises:
+            Exception: What a call before this one raised in its shard; this one is sent.
+        """
         if weight is None and len(self._group) > 1:
             weight = self._find_max_priority()
+        up = self._group.outlive(self._make_room)
         for piece, own_weight in self._pieces(batch, weight):
-            up = self._group.outlive(self._make_room)
             shard = min(up, key=self._fill)
             self._last_turn[shard] = max(self._last_turn) + 1
-            steps = int(piece.counts.sum())
-            self._steps_sent[shard] += steps
-            connection = self._group.connections[shard]
-            connection.send("add", self._name, piece, own_weight, size=len(piece))
+            self._steps_sent[shard] += int(piece.counts.sum())
+            part = Frozen((self._name, piece, own_weight))
+            number = self._group.next_number()
+            self._recent.note(number, {shard: part})
+            with contextlib.suppress(ShardLostError):  # it is counted, as what is under way
+                connection = self._group.connections[shard]
+                connection.make_room()
+                connection.send("add", part, size=len(piece), number=number)
+        self._group.raise_earlier()
 
     def _find_max_priority(self) -> float:
         """The maximum priority over all shards."""
@@ -130,15 +141,27 @@ class ShardedRing:
         draw = self._draw_from_one if len(self._group) == 1 else self._draw_from_all
         try:
             drawn = self._group.outlive(lambda up: draw(up, num_items, beta))
-        except EmptyRingError:
-            if not self._group.is_recovering or self._last_added is None:
+        except EmptyRingError as error:
+            self._group.raise_earlier(error)
+            if not self._group.is_recovering or not self._add_again():
                 raise
-            logger.warning("All replay shards are empty: the batch added last is added again")
-            self.add(*self._last_added)
             drawn = self._group.outlive(lambda up: draw(up, num_items, beta))
+        self._group.raise_earlier()
         self._group.is_recovering = False
         self._losses_at_draw = [c.num_losses for c in self._group.connections]
         return drawn
+
+    def _add_again(self) -> bool:
+        """Adds again what came last; whether there was something."""
+        self._group.wait_for_all()
+        last = self._recent.last()
+        if last is None:
+            return False
+        logger.warning("All replay shards are empty: the batch added last is added again")
+        for part in last.parts.values():
+            _, batch, weight = part.thaw()
+            self.add(batch, weight)
+        return True
 
     def _draw_from_one(self, up: list[int], num_items: int, beta: Any) -> RingSample:
         connection = self._group.connections[0]
@@ -207,10 +230,10 @@ class ShardedRing:
         for shard, positions, own in self._by_shard(slots):
             connection = self._group.connections[shard]
             is_same = connection.num_losses == self._losses_at_draw[shard]
-            if not is_same or not self._send(
-                shard, len(own), "update", self._name, own, priorities[positions]
-            ):
+            arguments = self._name, own, priorities[positions]
+            if not is_same or not self._send(shard, len(own), "update", *arguments):
                 connection.dropped_priorities += len(own)
+        self._group.raise_earlier()
 
     def _by_shard(self, slots: Counts) -> Iterator[tuple[int, Positions, Counts]]:
         """For each shard which of the slots are there, and what they are called there."""
@@ -225,7 +248,8 @@ class ShardedRing:
         try:
             if connection.is_up():
                 connection.make_room()
-                connection.send(method, *arguments, size=size)
+                number = self._group.next_number()
+                connection.send(method, Frozen(arguments), size=size, number=number)
                 return True
         except ShardLostError:
             pass
@@ -333,4 +357,4 @@ class ShardedRing:
             self._rng.bit_generator.state = states[0]["rng"]
         self._max_priority = max_priority
         self._steps_sent = [int(self._ask([i], "totals")[i].num_rows) for i in up]
-        self._last_added = None
+        self._recent.clear()

@@ -8,6 +8,8 @@ from typing import Any
 from ray.actor import ActorHandle
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.shards.known_steps import KnownSteps
 from rllib_per_acc.shards.shard_group import ShardGroup
 from rllib_per_acc.threads import AllOrNothing, serialized
 
@@ -24,13 +26,19 @@ class ShardWriter(AllOrNothing):
         actors: The shards.
         capacities: Steps that each of them keeps.
         restarts: Whether shards that die are started again.
+        options: Of the replay.
     """
 
     def __init__(
-        self, actors: Sequence[ActorHandle], capacities: Sequence[int | None], restarts: bool
+        self,
+        actors: Sequence[ActorHandle],
+        capacities: Sequence[int | None],
+        restarts: bool,
+        options: ReplayOptions,
     ) -> None:
         super().__init__()
-        self._arguments = actors, capacities, restarts
+        self._arguments = actors, capacities, restarts, options
+        self._known = KnownSteps(options)
         self._group: ShardGroup | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -38,19 +46,25 @@ class ShardWriter(AllOrNothing):
 
     def _connected(self) -> ShardGroup:
         if self._group is None:
-            actors, capacities, restarts = self._arguments
+            actors, capacities, restarts, _ = self._arguments
             self._group = ShardGroup(actors, capacities, owner=False, restarts=restarts)
         return self._group
 
     @serialized
     def add(self, chunks: Sequence[EpisodeChunk], weight: Any = None) -> None:
-        """Sends chunks; see `PrioritizedReplay.add`. Waits only if too much is on the way.
+        """Sends chunks; see `ShardedReplay.add`. Waits only if too much is on the way.
 
         Raises:
+            TypeError, ValueError: If chunks or weights do not fit; nothing is sent.
             ShardLostError: If no shard can be reached: most probably the replay has ended.
-            Exception: What a chunk sent before raised in its shard.
+            Exception: What an add before this one raised in its shard; this one is sent.
         """
-        self._connected().add(chunks, weight)
+        chunks = list(chunks)
+        weight = self._known.check(chunks, weight)
+        group = self._connected()
+        prepared = group.prepare_add(chunks, weight, ())
+        group.add(prepared, group.next_number())
+        group.raise_earlier()
 
     @serialized
     def flush(self) -> None:
@@ -59,4 +73,6 @@ class ShardWriter(AllOrNothing):
         Raises:
             Exception: As `add`.
         """
-        self._connected().settle()
+        group = self._connected()
+        group.settle()
+        group.raise_earlier()

@@ -5,27 +5,35 @@ from shard_cases import chunk
 from rllib_per_acc.shards.episode_routes import MAX_EPISODES_KNOWN, EpisodeRoutes
 
 
+def route(routes, one, among):
+    """Deals a chunk out, and notes that it was sent."""
+    dealt, _ = routes.dealt([one], among)
+    routes.sent([one], dealt)
+    (shard,) = dealt
+    return shard
+
+
 def test_an_episode_stays_where_it_began():
     routes = EpisodeRoutes([100, 100, 100])
-    first = {i: routes.route(chunk(i, 3), range(3)) for i in range(9)}
+    first = {i: route(routes, chunk(i, 3), range(3)) for i in range(9)}
     for t in (3, 6):
-        assert {i: routes.route(chunk(i, 3, t), range(3)) for i in range(9)} == first
+        assert {i: route(routes, chunk(i, 3, t), range(3)) for i in range(9)} == first
     assert sorted(first.values()) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
 def test_new_episodes_go_to_the_least_filled():
     routes = EpisodeRoutes([100, 100])
-    routes.route(chunk(0, 50), range(2))
-    assert [routes.route(chunk(i, 10), range(2)) for i in range(1, 6)] == [1] * 5
+    route(routes, chunk(0, 50), range(2))
+    assert [route(routes, chunk(i, 10), range(2)) for i in range(1, 6)] == [1] * 5
     routes = EpisodeRoutes([30, 10])
-    shards = [routes.route(chunk(i, 1), range(2)) for i in range(40)]
+    shards = [route(routes, chunk(i, 1), range(2)) for i in range(40)]
     assert shards.count(0) == 30
 
 
 def test_full_shards_go_on_getting_their_share():
     """None is left to grow old because another is a few steps less full."""
     routes = EpisodeRoutes([100, 100])
-    shards = [routes.route(chunk(i, 7 + i % 5), range(2)) for i in range(2000)]
+    shards = [route(routes, chunk(i, 7 + i % 5), range(2)) for i in range(2000)]
     late = shards[-200:]
     assert 80 < late.count(0) < 120
 
@@ -33,23 +41,23 @@ def test_full_shards_go_on_getting_their_share():
 def test_an_empty_shard_is_filled_first_and_not_for_longer():
     routes = EpisodeRoutes([100, 100])
     for i in range(200):
-        routes.route(chunk(i, 10), range(2))
+        route(routes, chunk(i, 10), range(2))
     routes.forget(1)
-    shards = [routes.route(chunk(1000 + i, 10), range(2)) for i in range(40)]
+    shards = [route(routes, chunk(1000 + i, 10), range(2)) for i in range(40)]
     assert shards[:9] == [1] * 9
     assert 10 < shards[10:].count(0) < 20
 
 
 def test_episodes_of_a_lost_shard_go_on_elsewhere():
     routes = EpisodeRoutes([100, 100])
-    at = routes.route(chunk(1, 5, done=False), range(2))
+    at = route(routes, chunk(1, 5, done=False), range(2))
     other = 1 - at
-    assert routes.route(chunk(1, 5, 5), [other]) == other
-    assert routes.route(chunk(1, 5, 10), range(2)) == other
+    assert route(routes, chunk(1, 5, 5), [other]) == other
+    assert route(routes, chunk(1, 5, 10), range(2)) == other
 
 
 def test_it_does_not_grow_without_end():
     routes = EpisodeRoutes([10, 10])
     for i in range(MAX_EPISODES_KNOWN + 1000):
-        routes.route(chunk(i, 1), range(2))
-    assert len(routes._shard_of) == MAX_EPISODES_KNOWN
+        route(routes, chunk(i, 1), range(2))
+    assert len(routes._routes) == MAX_EPISODES_KNOWN

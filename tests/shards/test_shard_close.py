@@ -44,6 +44,7 @@ def test_after_close_every_call_is_an_error_and_no_actor_is_left(num_shards, tmp
         "get_chunks": lambda: replay.get_chunks(0, 1),
         "get_state": replay.get_state,
         "set_state": lambda: replay.set_state(state),
+        "drop_draws": replay.drop_draws,
         "save_in": lambda: replay.save_in(tmp_path),
         "prepare_restore": lambda: replay.prepare_restore(tmp_path, {}),
     }

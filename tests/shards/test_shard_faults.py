@@ -30,10 +30,10 @@ def test_one_shard_dies_and_is_filled_again():
     assert {number for number, _, _ in steps_of(after)} == {19}
     late.update(np.full(32, 1e6))
     (info,) = replay.shard_info()
-    assert (info["lost_steps"], info["restarts"]) == (200, 1)
+    assert (info["lost_steps"], info["restarts"]) == (190, 1)  # those added again are there
     assert info["stale_priorities_dropped"] == 32
     assert info["steps"] == 10
-    assert info["steps_added"] == 210
+    assert info["steps_added"] == 200
     # The highest priority ever seen is not forgotten with the rows.
     assert set(masses_of(replay).values()) == {7.0}
     replay.add([chunk(30, 10)])

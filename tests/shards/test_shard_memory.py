@@ -37,7 +37,6 @@ def test_episodes_that_came_through_the_object_store_do_not_stay_there():
         replay.add([ray.get(reference)])
     assert replay.info()["steps"] == 96
     del references, reference
-    replay._last_added = None  # kept in case everything is lost
     gc.collect()
     assert comes_true(lambda: bytes_stored() <= baseline + MEGABYTE)
     assert set(replay.sample(8).observations[:, 0, 0].tolist()) <= set(range(14, 20))

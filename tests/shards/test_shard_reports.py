@@ -109,7 +109,7 @@ def test_metrics_of_a_shard_that_is_lost():
     replay.sample(8)
     (numbers,) = replay.shard_metrics()
     assert numbers["restarts"] == 1
-    assert numbers["lost_steps"] in (10, 20)  # with what was under way
+    assert numbers["lost_steps"] == 10  # what was under way came later, or was added again
     assert numbers["steps"] == 10
     assert numbers["dropped_priorities"] + numbers["stale_priorities_dropped"] == 8
 
