@@ -340,6 +340,16 @@ class PrioritizedReplay(Resumable):
         return self._store.chunks(start, stop)
 
     @serialized
+    def get_chunks_of(self, episode_ids: Sequence[Any]) -> list[EpisodeChunk]:
+        """Copies of these episodes, without those that are not stored."""
+        return self._store.chunks_of(episode_ids)
+
+    @serialized
+    def episode_ids(self) -> list[Any]:
+        """The ids of the stored episodes, oldest first."""
+        return [episode.episode_id for episode in self._store.episodes]
+
+    @serialized
     def state_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """See `Resumable.state_arrays`."""
         columns, arrays = self._store.state()

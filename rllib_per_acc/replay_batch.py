@@ -98,6 +98,12 @@ class ReplayClient(TakesPriorities, Protocol):
     def get_chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """Copies of stored episodes; see `PrioritizedReplay.get_chunks`."""
 
+    def get_chunks_of(self, episode_ids: Sequence[Any]) -> list[EpisodeChunk]:
+        """Copies of named episodes; see `PrioritizedReplay.get_chunks_of`."""
+
+    def episode_ids(self) -> list[Any]:
+        """Which episodes are stored; see `PrioritizedReplay.episode_ids`."""
+
     def get_state(self) -> dict[str, Any]:
         """Everything needed to go on, as copies."""
 

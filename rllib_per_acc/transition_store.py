@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.columns import Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
-from rllib_per_acc.episode_table import TERMINATED, TRUNCATED
+from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, Episode
 from rllib_per_acc.memory_estimate import check_capacity
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.step_columns import ChunkValues
@@ -233,25 +233,29 @@ class TransitionStore(LinkedRows):
     @serialized
     def chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """Copies of the stored episodes number `start` to `stop`, oldest first."""
+        return [self._copy(episode) for episode in islice(self.episodes, start, stop)]
+
+    @serialized
+    def chunks_of(self, episode_ids: Iterable[Any]) -> list[EpisodeChunk]:
+        """Copies of these episodes, without those that are not stored."""
+        found = map(self.episodes.get, episode_ids)
+        return [self._copy(episode) for episode in found if episode is not None]
+
+    def _copy(self, episode: Episode) -> EpisodeChunk:
         columns = self.columns
-        copies = []
-        for episode in islice(self.episodes, start, stop):
-            path = episode.row_array()
-            steps = path[:-1]
-            copies.append(
-                EpisodeChunk(
-                    episode.episode_id,
-                    columns.observations.take(path),
-                    columns.actions.take(steps) if len(steps) else [],
-                    columns.rewards.take(steps) if len(steps) else [],
-                    bool(self.episodes.flags[episode.slot] & TERMINATED),
-                    bool(self.episodes.flags[episode.slot] & TRUNCATED),
-                    episode.t_started,
-                    columns.take_infos(path).tolist(),
-                    columns.take_extras(steps),
-                )
-            )
-        return copies
+        path = episode.row_array()
+        steps = path[:-1]
+        return EpisodeChunk(
+            episode.episode_id,
+            columns.observations.take(path),
+            columns.actions.take(steps) if len(steps) else [],
+            columns.rewards.take(steps) if len(steps) else [],
+            bool(self.episodes.flags[episode.slot] & TERMINATED),
+            bool(self.episodes.flags[episode.slot] & TRUNCATED),
+            episode.t_started,
+            columns.take_infos(path).tolist(),
+            columns.take_extras(steps),
+        )
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Layouts of columns, and arrays (views: copy or write them at once)."""

@@ -13,7 +13,7 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_options import SequenceShape, non_negative_int, positive_int
 from rllib_per_acc.rllib.buffer_config import split_options
-from rllib_per_acc.rllib.compat import made_into_actor
+from rllib_per_acc.rllib.compat import in_data_worker, made_into_actor
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.threads import AllOrNothing
@@ -61,7 +61,7 @@ class EpisodeBufferBase(AllOrNothing):
                 "metrics_window": metrics_num_episodes_for_smoothing,
             },
         )
-        if made_into_actor(type(self)):
+        if made_into_actor(type(self)) or in_data_worker():
             self._shard_options = ShardOptions(num_shards=0)
         self.sample_format = adapter.sample_format
         self.include_infos = adapter.include_infos

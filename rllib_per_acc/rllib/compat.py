@@ -131,10 +131,23 @@ def made_into_actor(cls: type) -> bool:
 
     Ray has no call for it; the name of the running task says so (`RuntimeContext`).
     """
+    return _actors_task().endswith(f".{cls.__name__}.__init__")
+
+
+def in_data_worker() -> bool:
+    """Whether this is called in the constructor of a worker of Ray Data.
+
+    `OfflinePreLearner.__init__`, which `OfflineData` hands to `map_batches`, makes a buffer there
+    (`prelearner_buffer_class(**prelearner_buffer_kwargs)`) that nothing else will ever ask.
+    """
+    return _actors_task().startswith("ray.data.")
+
+
+def _actors_task() -> str:
+    """The function that the actor in this process runs, with its module; "" in no actor."""
     if not ray.is_initialized():
-        return False
+        return ""
     context = ray.get_runtime_context()
     if context.get_actor_id() is None:
-        return False
-    function = context.get_task_function_name() or ""
-    return function.endswith(f".{cls.__name__}.__init__")
+        return ""
+    return context.get_task_function_name() or ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         self._observation_space: Any = None
         self._action_space: Any = None
         self._last_sample: SentSample | None = None
+        self._indices_by_id: tuple[list[Any], dict[Any, int]] | None = None
 
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
@@ -242,6 +245,22 @@ class AccPrioritizedEpisodeReplayBuffer(
     def episodes(self) -> EpisodesView:
         """The stored episodes as a sequence, oldest first; reading it copies them out."""
         return EpisodesView(self._client, (self._observation_space, self._action_space))
+
+    @property
+    def episode_id_to_index(self) -> Mapping[Any, int]:
+        """The number of each stored episode by its id, as of now; evicted ones count too.
+
+        RLlib's data workers look there which episodes they have.
+        """
+        info = self._client.info()
+        stamp = [info.get(name) for name in ("episodes_added", "episodes_evicted", "incarnation")]
+        if self._indices_by_id is None or self._indices_by_id[0] != stamp:
+            first = info["episodes_evicted"]
+            self._indices_by_id = (
+                stamp,
+                {id_: first + i for i, id_ in enumerate(self._client.episode_ids())},
+            )
+        return MappingProxyType(self._indices_by_id[1])
 
     def check_memory(self, observation_space: Any, action_space: Any) -> None:
         """See `rllib_per_acc.rllib.memory.check_memory`; `enable` has it called at build."""

@@ -59,8 +59,14 @@ def episode_of(
     )
 
 
+_AT_A_TIME = 16
+"""How many episodes are copied out together when all are read."""
+
+
 class EpisodesView(Sequence[SingleAgentEpisode]):
-    """The stored episodes, oldest first, copied out when they are read.
+    """The stored episodes, oldest first, copied out when they are read, a few at a time.
+
+    A loop is over those that were stored when it began, without those that are evicted meanwhile.
 
     Args:
         client: The replay that holds them.
@@ -96,13 +102,16 @@ class EpisodesView(Sequence[SingleAgentEpisode]):
         return [copies[i - first] for i in chosen]
 
     def __iter__(self) -> Iterator[SingleAgentEpisode]:
-        return iter(self._copies(0, len(self)))
+        ids = self._client.episode_ids()
+        for start in range(0, len(ids), _AT_A_TIME):
+            chunks = self._client.get_chunks_of(ids[start : start + _AT_A_TIME])
+            yield from map(self._episode, chunks)
 
     def _copies(self, start: int, stop: int) -> list[SingleAgentEpisode]:
-        return [
-            episode_of(chunk, *self._spaces, self._owner_of(chunk.episode_id))
-            for chunk in self._client.get_chunks(start, stop)
-        ]
+        return [*map(self._episode, self._client.get_chunks(start, stop))]
+
+    def _episode(self, chunk: EpisodeChunk) -> SingleAgentEpisode:
+        return episode_of(chunk, *self._spaces, self._owner_of(chunk.episode_id))
 
 
 def _list(buffer: InfiniteLookbackBuffer) -> list[Any] | None:

@@ -100,6 +100,10 @@ class RowGroup(SingleAgentEpisode):
         """How many rows there are."""
         return len(self._positions)
 
+    @t.setter
+    def t(self, _: int) -> None:
+        self._refuse("a change of its length")
+
     @property
     def extra_model_outputs(self) -> dict[str, Any]:
         """`weights`, `n_step` and the stored model outputs, n rows each."""

@@ -372,6 +372,19 @@ class ShardedReplay(AllOrNothing):
 
         return self._group.outlive(get)
 
+    @serialized
+    def get_chunks_of(self, episode_ids: Sequence[Any]) -> list[EpisodeChunk]:
+        """See `PrioritizedReplay.get_chunks_of`; in the order asked for."""
+        replies = self._group.ask_all("get_chunks_of", list(episode_ids))
+        found = {c.episode_id: c for reply in replies.values() for c in reply.result}
+        return [found[id_] for id_ in episode_ids if id_ in found]
+
+    @serialized
+    def episode_ids(self) -> list[Any]:
+        """See `PrioritizedReplay.episode_ids`; shard by shard."""
+        replies = self._group.ask_all("episode_ids")
+        return [id_ for reply in replies.values() for id_ in reply.result]
+
     # State
 
     @reporting

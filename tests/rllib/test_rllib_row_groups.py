@@ -58,6 +58,13 @@ def test_what_rllib_deals_to_its_learners_covers_every_row_once(num_shards: int)
     assert Counter(dealt) == expected
 
 
+def test_ids_do_not_count_within_this_process() -> None:
+    """Two processes that count would use the same ones; connectors tell episodes apart by them."""
+    buffer = make_buffer()
+    first, second = (buffer.sample(num_items=3)[0].id_ for _ in range(2))
+    assert sum(a != b for a, b in zip(first[:24], second[:24], strict=True)) > 8
+
+
 def test_slices_of_slices() -> None:
     group = max(make_buffer().sample(num_items=60), key=len)
     n = len(group)
