@@ -6,9 +6,18 @@ import time
 from pathlib import Path
 
 import numpy as np
+import ray
 
 from rllib_per_acc import EpisodeChunk
 from rllib_per_acc.shards import ReplayShard, ShardedReplay, ShardOptions
+
+MEGABYTE = 1 << 20
+
+
+def bytes_stored():
+    """What lies in the object store of this node; Ray learns of a change within a second."""
+    name = "object_store_memory"
+    return ray.cluster_resources()[name] - ray.available_resources().get(name, 0)
 
 
 def chunk(number, length=10, t=0, done=True):

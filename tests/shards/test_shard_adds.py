@@ -5,8 +5,16 @@ import re
 
 import numpy as np
 import pytest
-from shard_cases import chunk, comes_true, kill, make_replay, masses_of, steps_of
-from test_shard_memory import MEGABYTE, bytes_stored
+from shard_cases import (
+    MEGABYTE,
+    bytes_stored,
+    chunk,
+    comes_true,
+    kill,
+    make_replay,
+    masses_of,
+    steps_of,
+)
 
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
 

@@ -6,20 +6,12 @@ import time
 import numpy as np
 import pytest
 import ray
-from shard_cases import SlowShard, comes_true, make_replay
+from shard_cases import MEGABYTE, SlowShard, bytes_stored, comes_true, make_replay
 
 from rllib_per_acc import EpisodeChunk
 from rllib_per_acc.shards import MAX_WRITES_IN_FLIGHT
 
 pytestmark = pytest.mark.usefixtures("ray_session")
-
-MEGABYTE = 1 << 20
-
-
-def bytes_stored():
-    """What lies in the object store of this node; Ray learns of a change within a second."""
-    name = "object_store_memory"
-    return ray.cluster_resources()[name] - ray.available_resources().get(name, 0)
 
 
 def images(number, length=16, side=256):
