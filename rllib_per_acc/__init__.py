@@ -21,8 +21,6 @@ if TYPE_CHECKING:
         AccDQNConfig,
         AccSAC,
         AccSACConfig,
-        AccTQC,
-        AccTQCConfig,
         enable,
     )
     from rllib_per_acc.rllib.episode_buffer import (  # noqa: TID251 - for type checkers only
@@ -41,6 +39,10 @@ if TYPE_CHECKING:
     from rllib_per_acc.rllib.old_stack.prioritized_buffer import (  # noqa: TID251
         AccPrioritizedReplayBuffer,
     )
+    from rllib_per_acc.rllib.tqc import (  # noqa: TID251 - for type checkers only
+        AccTQC,
+        AccTQCConfig,
+    )
     from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, SumSegmentTree
     from rllib_per_acc.transition_replay import TransitionReplay
     from rllib_per_acc.transition_store import TransitionStore
@@ -57,8 +59,8 @@ _EXPORTS = {
     "AccPrioritizedReplayBuffer": "rllib.old_stack.prioritized_buffer",
     "AccSAC": "rllib.config",
     "AccSACConfig": "rllib.config",
-    "AccTQC": "rllib.config",
-    "AccTQCConfig": "rllib.config",
+    "AccTQC": "rllib.tqc",
+    "AccTQCConfig": "rllib.tqc",
     "BackendUnavailableError": "devices",
     "EpisodeChunk": "episode_chunk",
     "MinSegmentTree": "segment_tree",

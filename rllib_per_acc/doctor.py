@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,16 +13,16 @@ from typing import Any, Literal
 import numpy as np
 
 from rllib_per_acc.devices import build_info
+from rllib_per_acc.ray_versions import TESTED_RAY, newer_than_tested, older_than_tested
 from rllib_per_acc.segment_tree import PriorityTree
 
-_TESTED_RAY = "2.60."
-# Distribution, module, what for.
+_IMPORT_TIMEOUT_S = 300.0
+# What bench can do without: distribution and module, what for.
 _OPTIONAL = (
-    ("torch", "torch", "RLlib's algorithms"),
-    ("matplotlib", "matplotlib", "bench --plot"),
-    ("torchrl", "torchrl", "a comparison in bench"),
-    ("tianshou", "tianshou", "a comparison in bench"),
-    ("cpprb", "cpprb", "a comparison in bench"),
+    ("matplotlib", "bench --plot"),
+    ("torchrl", "a comparison in bench"),
+    ("tianshou", "a comparison in bench"),
+    ("cpprb", "a comparison in bench"),
 )
 
 
@@ -38,7 +39,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Looks at this installation and this machine; changes nothing."""
     info = build_info()
-    return [*_package(info), *_gpu(info), *_ray(), *_optional()]
+    return [*_package(info), *_gpu(info), *_ray(), *_torch(), *_optional()]
 
 
 def main() -> int:
@@ -96,28 +97,75 @@ def _tree_problem(device: str) -> str:
 def _ray() -> Iterator[Finding]:
     version = _version("ray")
     if version is None:
-        yield Finding(
-            "Ray",
-            "absent",
-            "not installed; the plain buffer works without",
-            "pip install 'ray[rllib]'",
-        )
+        advice = "pip install 'ray[rllib]'"
+        yield Finding("Ray", "absent", "not installed; the plain buffer works without", advice)
         return
-    tested = version.startswith(_TESTED_RAY)
+    if older_than_tested(version):
+        advice = f"pip install 'ray[rllib]>={TESTED_RAY[0]}'"
+        yield Finding("Ray", "broken", f"{version} is older than {TESTED_RAY[0]}", advice)
+        return
+    if problem := _import_problem("ray"):
+        advice = "Reinstall it: pip install --force-reinstall 'ray[rllib]'"
+        yield Finding("Ray", "broken", f"{version} does not import: {problem}", advice)
+        return
+    newest = TESTED_RAY[-1]
+    is_newer = newer_than_tested(version)
     yield Finding(
-        "Ray", "works" if tested else "broken", version,
-        "" if tested else f"This version of the package is tested with Ray {_TESTED_RAY}*.",
-    )  # fmt: skip
+        "Ray",
+        "works",
+        f"{version}, newer than the newest tested version {newest}" if is_newer else version,
+        f"Where something fails, try ray[rllib]=={newest} first." if is_newer else "",
+    )
+    problem = _import_problem("rllib_per_acc.rllib.config")
+    yield Finding(
+        "RLlib",
+        "broken" if problem else "works",
+        f"does not import: {problem}" if problem else "the buffers and enable() import",
+        "pip install 'ray[rllib]' torch" if problem else "",
+    )
+
+
+def _torch() -> Iterator[Finding]:
+    version = _version("torch")
+    if version is None:
+        advice = "pip install torch, if you want RLlib's algorithms"
+        yield Finding("torch", "absent", "not installed", advice)
+    elif problem := _import_problem("torch"):
+        advice = "Reinstall it: pip install --force-reinstall torch"
+        yield Finding("torch", "broken", f"{version} does not import: {problem}", advice)
+    else:
+        yield Finding("torch", "works", version)
 
 
 def _optional() -> Iterator[Finding]:
-    for distribution, module, purpose in _OPTIONAL:
-        version = _version(distribution)
-        if version is None or importlib.util.find_spec(module) is None:
-            advice = f"pip install {distribution}, if you want {purpose}"
-            yield Finding(distribution, "absent", "not installed", advice)
+    for name, purpose in _OPTIONAL:
+        version = _version(name)
+        problem = _import_problem(name) if version else ""
+        if version and not problem:
+            yield Finding(name, "works", version)
         else:
-            yield Finding(distribution, "works", version)
+            detail = f"{version} does not import: {problem}" if version else "not installed"
+            yield Finding(name, "absent", detail, f"pip install {name}, if you want {purpose}")
+
+
+def _import_problem(module: str) -> str:
+    """What goes wrong when a process of its own imports `module`, or ``""``."""
+    code = f"import {module}"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=_IMPORT_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return f"takes more than {_IMPORT_TIMEOUT_S:.0f} s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1].strip() if lines else f"the process ended with status {done.returncode}"
 
 
 def _version(distribution: str) -> str | None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import ray
 from numpy.typing import NDArray
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
+from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_options import SequenceShape, non_negative_int, positive_int
 from rllib_per_acc.rllib.buffer_config import split_options
@@ -48,6 +50,7 @@ class EpisodeBufferBase(AllOrNothing):
                 is wrong.
         """
         AllOrNothing.__init__(self)
+        warn_if_newer(ray.__version__)
         self.capacity = positive_int("capacity", capacity)
         self.batch_size_B = positive_int("batch_size_B", batch_size_B)
         self.batch_length_T = non_negative_int("batch_length_T", batch_length_T)

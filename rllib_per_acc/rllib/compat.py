@@ -1,4 +1,8 @@
-"""Workarounds for Ray 2.60, each with the line of Ray it answers, so that it can be deleted."""
+"""Workarounds, each with the line of Ray it answers, so that it can be deleted.
+
+Those at the end are for differences between versions of Ray: they look for what is there, and say
+which oldest version makes them unnecessary.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeVar
 
 import ray
+from ray.rllib.utils.metrics import metrics_logger
 
 logger = logging.getLogger(__name__)
 
@@ -151,3 +157,25 @@ def _actors_task() -> str:
     if context.get_actor_id() is None:
         return ""
     return context.get_task_function_name() or ""
+
+
+HAS_TQC = find_spec("ray.rllib.algorithms.tqc") is not None
+"""Whether RLlib has the algorithm TQC. Unnecessary from Ray 2.54 on."""
+
+
+def reduction(name: str) -> dict[str, Any]:
+    """The arguments of `MetricsLogger.log_value` for one of the newest RLlib's ways to reduce.
+
+    Before `DEFAULT_STATS_CLS_LOOKUP` there were sums that were cleared and sums that were not, and
+    a last value was the mean of a window of one. Unnecessary from Ray 2.53 on.
+
+    Args:
+        name: ``"sum"``, ``"lifetime_sum"`` or ``"item"``.
+    """
+    if hasattr(metrics_logger, "DEFAULT_STATS_CLS_LOOKUP"):
+        return {"reduce": name}
+    return {
+        "sum": {"reduce": "sum", "clear_on_reduce": True},
+        "lifetime_sum": {"reduce": "sum", "clear_on_reduce": False},
+        "item": {"reduce": "mean", "window": 1},
+    }[name]

@@ -7,10 +7,10 @@ from typing import Any
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.rllib.algorithms.sac import SAC, SACConfig
-from ray.rllib.algorithms.tqc import TQC, TQCConfig
 from ray.tune.search.sample import Domain
 
 from rllib_per_acc.rllib.buffer_config import check_keys
+from rllib_per_acc.rllib.compat import HAS_TQC
 from rllib_per_acc.rllib.mixins import (
     OWN_BUFFERS,
     PAIRS,
@@ -22,6 +22,9 @@ from rllib_per_acc.rllib.mixins import (
     set_own_type,
 )
 
+if HAS_TQC:
+    import rllib_per_acc.rllib.tqc  # noqa: F401 - adds to PAIRS
+
 
 class AccDQNConfig(AccConfigMixin, DQNConfig):
     """RLlib's `DQNConfig`, enabled."""
@@ -29,10 +32,6 @@ class AccDQNConfig(AccConfigMixin, DQNConfig):
 
 class AccSACConfig(AccConfigMixin, SACConfig):
     """RLlib's `SACConfig`, enabled."""
-
-
-class AccTQCConfig(AccConfigMixin, TQCConfig):
-    """RLlib's `TQCConfig`, enabled."""
 
 
 class AccDQN(AccAlgorithmMixin, DQN):
@@ -45,12 +44,6 @@ class AccSAC(AccAlgorithmMixin, SAC):
     """RLlib's `SAC`, enabled."""
 
     config_class = AccSACConfig
-
-
-class AccTQC(AccAlgorithmMixin, TQC):
-    """RLlib's `TQC`, enabled."""
-
-    config_class = AccTQCConfig
 
 
 def enable(config: AlgorithmConfig, **options: Any) -> AccConfigMixin:

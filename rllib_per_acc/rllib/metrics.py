@@ -10,6 +10,7 @@ from ray.rllib.utils import metrics as keys
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rllib_per_acc.activity import Activity
+from rllib_per_acc.rllib.compat import reduction
 from rllib_per_acc.rllib.ids import metric_key
 
 _Key = str | tuple[str, str]
@@ -92,7 +93,7 @@ def log_shards(
     path = "shards", *map(metric_key, module_id)
     for index, numbers in enumerate(shards):
         for name, value in numbers.items():
-            logger.log_value((*path, str(index), name), value, reduce="item")
+            logger.log_value((*path, str(index), name), value, **reduction("item"))
 
 
 def log_level(
@@ -126,8 +127,8 @@ def _key(name: str, id_: Any) -> _Key:
 
 
 def _sums(logger: MetricsLogger, names: _Sum, id_: Any, value: int) -> None:
-    for name, reduce in zip(names, ("sum", "lifetime_sum"), strict=False):
-        logger.log_value(_key(name, id_), value, reduce=reduce)
+    for name, way in zip(names, ("sum", "lifetime_sum"), strict=False):
+        logger.log_value(_key(name, id_), value, **reduction(way))
 
 
 def _means(logger: MetricsLogger, key: _Key, values: Iterable[float], window: int) -> None:

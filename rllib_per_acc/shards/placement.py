@@ -9,6 +9,7 @@ from ray.actor import ActorHandle
 from ray.util.placement_group import get_current_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.shards.shard_options import ShardOptions
 
 PLACEMENT_TIMEOUT_S = 60.0
@@ -33,6 +34,7 @@ def start_shard(
     Raises:
         ShardPlacementError: If Ray says at once that there is no room for it.
     """
+    warn_if_newer(ray.__version__)
     actor_class = ray.remote(shard_class).options(
         num_cpus=shard_options.num_cpus_per_shard,
         num_gpus=shard_options.num_gpus_per_shard,

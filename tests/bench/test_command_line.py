@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from rllib_per_acc import doctor
 from rllib_per_acc.bench import DEFAULT_SECTIONS, peers, tree, tree_algorithms
+from rllib_per_acc.ray_versions import TESTED_RAY
 
 typer = pytest.importorskip("typer")
 from typer.testing import CliRunner  # noqa: E402
@@ -81,6 +83,55 @@ def test_the_doctor_fails_where_something_is_broken(
     monkeypatch.setattr(doctor, "examine", lambda: [broken])
     assert doctor.main() == 1
     assert capsys.readouterr().out == "broken  Ray: 1.0\n        -> Install another.\n"
+
+
+@pytest.mark.parametrize(
+    "code", ["raise ImportError('no libfoo.so')", "import os; os._exit(7)", "import no_such_module"]
+)
+@pytest.mark.parametrize("module", ["ray", "torch"])
+def test_the_doctor_imports_what_it_calls_working(
+    module: str, code: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{module}.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = {finding.what.lower(): finding for finding in [*doctor._ray(), *doctor._torch()]}
+    assert found[module].state == "broken"
+    assert re.search("no libfoo.so|status 7|no_such_module", found[module].detail)
+    monkeypatch.setattr(doctor, "examine", lambda: list(found.values()))
+    assert doctor.main() == 1
+
+
+def test_the_doctor_says_what_rllib_lacks(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gymnasium.py").write_text("raise ImportError('half installed')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert [(f.what, f.state) for f in doctor._ray()] == [("Ray", "works"), ("RLlib", "broken")]
+
+
+def test_a_comparison_that_does_not_import_is_no_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('no font')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = next(f for f in doctor._optional() if f.what == "matplotlib")
+    assert found.state == "absent"
+    assert "no font" in found.detail
+
+
+def test_the_doctor_knows_which_rays_were_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_import_problem", lambda _: "")
+
+    def found(version: str) -> doctor.Finding:
+        monkeypatch.setattr(doctor, "_version", lambda _: version)
+        return next(doctor._ray())
+
+    assert (found("2.46.0").state, found("2.9.3").state) == ("broken", "broken")
+    for version in (*TESTED_RAY, "2.47.0", "2.50.0", "2.60.9"):
+        assert (found(version).state, found(version).detail) == ("works", version)
+    for version in ("2.61.0", "3.0.0", "3.0.0.dev0", "2.100.0rc1"):
+        assert found(version).state == "works"
+        assert f"newer than the newest tested version {TESTED_RAY[-1]}" in found(version).detail
 
 
 def test_the_doctor_needs_no_optional_package() -> None:

@@ -11,7 +11,7 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.rllib.algorithms.sac import SAC, SACConfig
-from ray.rllib.algorithms.tqc import TQC, TQCConfig
+from tqc_here import TQC, TQCConfig, needs_tqc
 
 from rllib_per_acc import AccDQN, AccDQNConfig, AccPrioritizedEpisodeReplayBuffer, enable
 
@@ -22,7 +22,6 @@ TYPES = {"class": AccPrioritizedEpisodeReplayBuffer, "name": TYPE}
 TRAINED = ("learners", "default_policy", "num_module_steps_trained_lifetime")
 
 slow = pytest.mark.slow
-quick = ()
 
 
 def small(algorithm: str, type_: str, **keys: Any) -> AlgorithmConfig:
@@ -55,7 +54,9 @@ def rows(algorithms: list[str], first_is_quick: bool) -> list:
         for type_ in TYPES:
             for enabled in (True, False):
                 is_quick = first_is_quick and (algorithm, type_, enabled) == ("DQN", "name", True)
-                marks = quick if is_quick else slow
+                marks = [] if is_quick else [slow]
+                if algorithm == "TQC":
+                    marks.append(needs_tqc)
                 made.append(pytest.param(algorithm, type_, enabled, marks=marks))
     return made
 

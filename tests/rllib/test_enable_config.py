@@ -13,7 +13,7 @@ from ray import cloudpickle
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SAC, SACConfig
-from ray.rllib.algorithms.tqc import TQC, TQCConfig
+from tqc_here import HAS_TQC, TQC, AccTQC, AccTQCConfig, TQCConfig, needs_tqc
 
 import rllib_per_acc
 from rllib_per_acc import (
@@ -24,8 +24,6 @@ from rllib_per_acc import (
     AccPrioritizedEpisodeReplayBuffer,
     AccSAC,
     AccSACConfig,
-    AccTQC,
-    AccTQCConfig,
     enable,
 )
 
@@ -33,7 +31,7 @@ TYPE = "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer"
 ENABLED = [
     (DQNConfig, AccDQNConfig, DQN, AccDQN),
     (SACConfig, AccSACConfig, SAC, AccSAC),
-    (TQCConfig, AccTQCConfig, TQC, AccTQC),
+    *([(TQCConfig, AccTQCConfig, TQC, AccTQC)] if HAS_TQC else []),
 ]
 
 
@@ -71,14 +69,18 @@ def test_the_class_alone_is_an_enabled_config(plain: type, enabled: type) -> Non
     assert settings(enabled()) == settings(enable(plain()))
 
 
-@pytest.mark.parametrize("name", ["AccDQN", "AccSACConfig", "AccTQC", "AccDQNConfig"])
+@pytest.mark.parametrize("name", [
+    "AccDQN", "AccSACConfig", "AccDQNConfig", pytest.param("AccTQC", marks=needs_tqc),
+])  # fmt: skip
 def test_classes_stand_in_their_module_by_name(name: str) -> None:
     class_ = getattr(rllib_per_acc, name)
     assert class_ is getattr(importlib.import_module(class_.__module__), class_.__qualname__)
     assert pickle.loads(pickle.dumps(class_)) is class_
 
 
-@pytest.mark.parametrize("algorithm", [AccDQN, AccSAC, AccTQC])
+@pytest.mark.parametrize("algorithm", [
+    AccDQN, AccSAC, pytest.param(AccTQC, marks=needs_tqc),
+])  # fmt: skip
 def test_ray_can_disassemble_an_algorithm(algorithm: type) -> None:
     """Ray does so with an actor's class, classes among its attributes included."""
     listing = io.StringIO()
@@ -312,7 +314,9 @@ def test_what_is_derived_from_an_enabled_algorithm_stays() -> None:
 
 
 @pytest.mark.parametrize("type_", [TYPE, AccPrioritizedEpisodeReplayBuffer])
-@pytest.mark.parametrize("plain", [DQNConfig, SACConfig, TQCConfig])
+@pytest.mark.parametrize("plain", [
+    DQNConfig, SACConfig, pytest.param(TQCConfig, marks=needs_tqc),
+])  # fmt: skip
 def test_validate_takes_the_class_and_its_name(plain: type, type_: Any) -> None:
     config = plain().environment("Pendulum-v1")
     if plain is not DQNConfig:

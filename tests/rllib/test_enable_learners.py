@@ -14,9 +14,9 @@ from learner_buffers import make_buffer
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
-from ray.rllib.algorithms.tqc import TQCConfig
 from ray.tune.registry import register_env
 from reward_env import RewardNamesStep
+from tqc_here import TQCConfig, needs_tqc
 from update_watch import Watch
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, enable
@@ -62,9 +62,11 @@ def algorithm(request: pytest.FixtureRequest, ray_session: None) -> Iterator[Alg
 
 
 def case(name: str, enabled: bool, num_learners: int) -> Any:
+    is_quick = (enabled, num_learners) == (True, 0) and name != "TQC"
+    marks = [*([] if is_quick else [pytest.mark.slow]), *([needs_tqc] if name == "TQC" else [])]
     return pytest.param(
         (name, enabled, num_learners),
-        marks=() if (enabled, num_learners) == (True, 0) and name != "TQC" else pytest.mark.slow,
+        marks=marks,
         id=f"{name}, {'enabled' if enabled else 'type only'}, {num_learners} learners",
     )
 

@@ -10,12 +10,12 @@ import torch
 import tree
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
-from ray.rllib.algorithms.tqc import TQCConfig
 from ray.rllib.connectors.connector_v2 import ConnectorV2
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import Learner
 from ray.rllib.core.learner.training_data import TrainingData
 from rllib_episodes import ACTIONS, OBSERVATIONS, make_episode, mixed_episodes
+from tqc_here import TQCConfig, needs_tqc
 
 from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, enable
 from rllib_per_acc.rllib.learner_connector import AddRowGroupsToTrainBatch
@@ -106,7 +106,7 @@ def test_the_piece_does_the_work(dqn: tuple[Learner, Learner]) -> None:
     assert list(batch) == list(train_batch(enabled, sample_with_ends(10)))
 
 
-@pytest.mark.parametrize("plain", [SACConfig, TQCConfig])
+@pytest.mark.parametrize("plain", [SACConfig, pytest.param(TQCConfig, marks=needs_tqc)])
 def test_same_bits_for_other_algorithms(plain: type) -> None:
     sample = sample_with_ends(10, action=torque, action_space=CONTINUOUS)
     check_same(*(train_batch(learner, sample) for learner in learners(plain)))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import ray
 from ray.rllib.policy.sample_batch import SampleBatch
 from ray.rllib.utils.annotations import OldAPIStack, override
 from ray.rllib.utils.replay_buffers.multi_agent_prioritized_replay_buffer import (
@@ -18,6 +19,7 @@ from ray.rllib.utils.replay_buffers.multi_agent_replay_buffer import (
 from ray.rllib.utils.replay_buffers.replay_buffer import StorageUnit
 from ray.rllib.utils.typing import PolicyID, SampleBatchType
 
+from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_options import non_negative, positive_int
 from rllib_per_acc.rllib.compat import ApplyMixin, EpisodeBufferMeta, made_into_actor
 from rllib_per_acc.rllib.old_stack.options import OldStackOptions, split_options
@@ -107,6 +109,7 @@ class AccMultiAgentPrioritizedReplayBuffer(
             TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value
                 is wrong.
         """
+        warn_if_newer(ray.__version__)
         capacity = positive_int("capacity", capacity)
         unit = checked_unit(storage_unit)
         split = split_options(

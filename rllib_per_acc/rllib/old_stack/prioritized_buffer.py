@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import ray
 from ray.rllib.utils.annotations import OldAPIStack, override
 from ray.rllib.utils.metrics.window_stat import WindowStat
 from ray.rllib.utils.replay_buffers.prioritized_replay_buffer import PrioritizedReplayBuffer
@@ -19,6 +20,7 @@ from ray.rllib.utils.replay_buffers.replay_buffer import (
 )
 from ray.rllib.utils.typing import SampleBatchType
 
+from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.ring_client import RingClient
 from rllib_per_acc.rllib.compat import ApplyMixin, EpisodeBufferMeta
@@ -69,6 +71,7 @@ class AccPrioritizedReplayBuffer(ApplyMixin, PrioritizedReplayBuffer, metaclass=
             TypeError, ValueError: If a key is unknown (the nearest known one is named) or a value
                 is wrong.
         """
+        warn_if_newer(ray.__version__)
         capacity = positive_int("capacity", capacity)
         split = split_options(options, _OWN_KEYS, alpha, beta)
         maker = ring_maker(type(self), capacity, split.replay, split.shards)
