@@ -7,6 +7,7 @@
 #   VENV      the folder of the environment, in place of .venv
 #   PYTEST_ARGS  more arguments for pytest
 #   FUZZ_SECONDS  how long `make fuzz` looks
+#   MUTANTS   what `make mutants` looks at, see tools/mutants.py
 #   DISK_GB   free disk that the set-up asks for
 #   FRESH     what `make test-fresh` runs; FRESH_PACKAGES and more: see tools/fresh-root
 #   RAY       the version of Ray for `make test-ray`
@@ -19,6 +20,7 @@ PYTEST_ARGS ?=
 # g++ answers with the name itself for a program that it does not find.
 OPENACC ?= $(if $(wildcard $(shell $(CXX) -print-prog-name=accel/nvptx-none/mkoffload 2>/dev/null)),gcc-nvptx,none)
 FUZZ_SECONDS ?= 60
+MUTANTS ?=
 DISK_GB ?= 6
 FRESH ?= make demo && make test-py
 
@@ -51,7 +53,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 
 .DELETE_ON_ERROR:
 .PHONY: help check check-disk build demo lint test-cpp test-py test test-all test-fresh test-ray \
-	test-pythons test-compilers test-aarch64 wheel fuzz soak gpu-bundle bench format clean
+	test-pythons test-compilers test-aarch64 wheel mutants fuzz soak gpu-bundle bench format clean
 
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -170,7 +172,7 @@ test-ray: $(RAY_STAMP) ## Tests of RLlib, shards and the old stack with another 
 
 test: lint test-cpp test-py ## What a change must pass: lint, C++ tests, Python tests
 
-test-all: test fuzz test-compilers test-aarch64 ## And the slow tests: faults, several learners, installs of wheel and sdist
+test-all: test fuzz test-compilers test-aarch64 ## And the slow tests: faults, learners, installs, other Rays
 	python -m pytest -m "slow or gpu" $(PYTEST_ARGS)
 	set -e; for ray in $(RAYS); do $(MAKE) --no-print-directory test-ray RAY=$$ray; done
 
@@ -190,6 +192,9 @@ test-aarch64: $(TOOLS_STAMP) ## C++ tests for ARM, cross-compiled, on an emulate
 	    "On Debian: sudo apt-get install g++-aarch64-linux-gnu qemu-user"; exit 0; }; \
 	set -ex; cmake --preset aarch64; cmake --build --preset aarch64 -j $(JOBS); \
 	ctest --preset aarch64 -j $(JOBS)
+
+mutants: build ## Small changes that no test notices (an hour; MUTANTS='--every 10 draws' some)
+	python tools/mutants.py --jobs $(JOBS) $(MUTANTS)
 
 wheel: build ## An sdist and a wheel in dist/, for every x86-64 Linux as new as its name says
 	tools/build-wheel dist

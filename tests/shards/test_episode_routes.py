@@ -61,3 +61,56 @@ def test_it_does_not_grow_without_end():
     for i in range(MAX_EPISODES_KNOWN + 1000):
         route(routes, chunk(i, 1), range(2))
     assert len(routes._routes) == MAX_EPISODES_KNOWN
+
+
+def test_a_first_episode_goes_to_the_first_shard_whatever_their_capacities():
+    assert route(EpisodeRoutes([10, 30]), chunk(0, 1), range(2)) == 0
+
+
+def test_the_episode_that_was_added_to_longest_ago_is_forgotten():
+    routes = EpisodeRoutes([10, 10])
+    old, used = chunk(0, 1).episode_id, chunk(1, 1).episode_id
+    known = {f"episode {i}": 0 for i in range(MAX_EPISODES_KNOWN - 2)}
+    routes.restart({used: 1, old: 1} | known, [0, 9])
+    assert route(routes, chunk(1, 1), range(2)) == 1
+    assert route(routes, chunk(2, 1), range(2)) == 0  # for this one `old` is forgotten
+    assert route(routes, chunk(1, 1), [1]) == 1
+    assert route(routes, chunk(0, 1), range(2)) == 0
+
+
+def test_by_how_much_all_are_too_full_does_not_count():
+    routes = EpisodeRoutes([10, 100])
+    routes.restart({}, [11, 100])
+    route(routes, chunk(0, 1), [1])
+    assert route(routes, chunk(1, 1), range(2)) == 0
+
+
+def test_a_lost_shard_is_empty_and_the_episodes_of_others_stay():
+    routes = EpisodeRoutes([100, 100])
+    stays, goes = chunk(0, 1).episode_id, chunk(1, 1).episode_id
+    routes.restart({stays: 1, goes: 0}, [5, 0])
+    routes.forget(0)
+    assert route(routes, chunk(2, 1), range(2)) == 0  # of two empty ones
+    routes.restart({stays: 1, goes: 0}, [5, 50])
+    routes.forget(0)
+    assert route(routes, chunk(0, 1), range(2)) == 1
+    routes.restart({goes: 1}, [0, 5])
+    routes.forget(1)
+    assert route(routes, chunk(1, 1), range(2)) == 0
+
+
+def test_what_does_not_go_on_where_it_left_off_is_in_doubt():
+    routes = EpisodeRoutes([100])
+
+    def doubt(*chunks):
+        return routes.dealt(chunks, [0])[1]
+
+    begun = chunk(1, 5, done=False)
+    assert not doubt(begun, chunk(1, 5, 5), chunk(2, 5))
+    assert doubt(begun, chunk(1, 5, 6), chunk(2, 5))  # whatever comes after it
+    assert doubt(chunk(1, 5, done=True), chunk(1, 5, 5))
+    routes.restart({begun.episode_id: 0}, [5])
+    assert not doubt(chunk(1, 5, 7))  # where it left off is not known
+    routes.sent([begun], {0: [0]})
+    assert not doubt(chunk(1, 5, 5))
+    assert doubt(chunk(1, 5, 4))
