@@ -12,8 +12,8 @@ from shard_cases import chunk, comes_true, kill, make_replay
 from rllib_per_acc import PrioritizedReplay
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.draws import NothingToSampleError
-from rllib_per_acc.replay_checkpoint import SavedReplays, save_replays
 from rllib_per_acc.local_folder import LocalFolder
+from rllib_per_acc.replay_checkpoint import SavedReplays, save_replays
 from rllib_per_acc.shards import ShardLostError
 
 pytestmark = pytest.mark.usefixtures("ray_session")

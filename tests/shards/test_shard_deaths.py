@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from shard_cases import chunk, comes_true, make_replay, steps_of
 
-from rllib_per_acc.replay_checkpoint import SavedReplays, save_replays
 from rllib_per_acc.local_folder import LocalFolder
+from rllib_per_acc.replay_checkpoint import SavedReplays, save_replays
 from rllib_per_acc.shards import ShardLostError, connection
 
 pytestmark = pytest.mark.usefixtures("ray_session")
