@@ -39,6 +39,24 @@ def anything(name: str, value: Any) -> None:
     """Any value will do."""
 
 
+def instance_of(kind: type | tuple[type, ...], expected: str) -> Check:
+    """An instance of a class."""
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, kind):
+            raise wrong(name, value, expected)
+
+    return check
+
+
+def hashable(name: str, value: Any) -> None:
+    """What can be the key of a dict."""
+    try:
+        hash(value)
+    except TypeError as error:
+        raise wrong(name, value, "something hashable") from error
+
+
 def boolean(name: str, value: Any) -> None:
     """A bool."""
     if not isinstance(value, bool | np.bool_):

@@ -263,10 +263,11 @@ def prepare_parts(
     saves = [SavedFolder(folder.below(name), check_shapes) for name in names]
     portions: Sequence[Portion | None] = [None] * len(parts)
     if len(saves) != len(parts):
-        states = [
-            (state_of(saved.description), saved.read(needed_to_deal(saved.kinds)))
-            for saved in saves
-        ]
+        states = []
+        for saved in saves:
+            with named(saved.folder.path):
+                needed = saved.read(needed_to_deal(saved.kinds))
+                states.append((state_of(saved.description), needed))
         with named(folder.path):
             portions = deal(states, [part.capacity for part in parts])
     prepared = Prepared(parts, then)

@@ -6,11 +6,13 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium
 import numpy as np
 import ray
 from numpy.typing import NDArray
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
+from rllib_per_acc.descriptions import instance_of, or_none, tuple_of
 from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_batch import ReplayBatch
 from rllib_per_acc.replay_options import SequenceShape, non_negative_int, positive_int
@@ -19,6 +21,10 @@ from rllib_per_acc.rllib.compat import in_data_worker, made_into_actor
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.threads import AllOrNothing
+
+_check_space = or_none(instance_of(gymnasium.Space, "a space or None"))
+check_spaces = tuple_of(_check_space, _check_space)
+"""Checks the observation and the action space in a state."""
 
 
 class EpisodeBufferBase(AllOrNothing):

@@ -16,11 +16,12 @@ from ray.rllib.utils.replay_buffers.prioritized_episode_buffer import (
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
+from rllib_per_acc.descriptions import anything, record
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import SequenceShape, non_negative_int
 from rllib_per_acc.rllib.batch import row_groups
-from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
+from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample, check_spaces
 from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
@@ -31,6 +32,8 @@ from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
 from rllib_per_acc.rllib.send_record import SendRecord
 from rllib_per_acc.rllib.sequence_episodes import sequence_episodes
 from rllib_per_acc.threads import serialized
+
+_check_state = record({"replay": anything, "spaces": check_spaces})
 
 
 class AccPrioritizedEpisodeReplayBuffer(
@@ -305,8 +308,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         Raises:
             ValueError: If it is not such a state; nothing is changed.
         """
-        if not isinstance(state, dict) or state.keys() != {"replay", "spaces"}:
-            raise ValueError("state: got something else than what get_state returns")
+        _check_state("state", state)
         self._client.set_state(state["replay"])
         self._observation_space, self._action_space = state["spaces"]
         self._last_sample = None

@@ -10,12 +10,17 @@ from typing import Any
 import numpy as np
 from ray.rllib.utils.typing import ModuleID
 
+from rllib_per_acc.descriptions import anything, dict_of, record
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
+from rllib_per_acc.rllib.buffer_base import check_spaces
 from rllib_per_acc.rllib.client import close_client
 from rllib_per_acc.rllib.multi_agent_ledger import Plan
 
 logger = logging.getLogger(__name__)
+
+
+_check_state = record({"replays": dict_of(anything), "spaces": dict_of(check_spaces)})
 
 
 class ModuleReplays:
@@ -144,7 +149,12 @@ class ModuleReplays:
         }
 
     def restored(self, state: dict[str, Any]) -> ModuleReplays:
-        """New replays that go on from such a state."""
+        """New replays that go on from such a state.
+
+        Raises:
+            ValueError: If it is not such a state.
+        """
+        _check_state("state", state)
         restored = self.started(state["replays"])
         for module_id, client in restored.clients.items():
             client.set_state(state["replays"][module_id])

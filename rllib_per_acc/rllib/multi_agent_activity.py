@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Activity, Counts
-from rllib_per_acc.replay_options import non_negative_int
+from rllib_per_acc.descriptions import dict_of, integer, record
 from rllib_per_acc.rllib.multi_agent_ledger import AgentEpisode, MultiAgentLedger, Plan
+
+_check_sums = record({"agent_steps_added": integer(), "sampled_together": dict_of(integer())})
 
 
 class Drawn(NamedTuple):
@@ -156,10 +158,13 @@ class MultiAgentActivity:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes on from such sums."""
+        """Goes on from such sums.
+
+        Raises:
+            TypeError, ValueError: If they are no such sums.
+        """
+        _check_sums("counts", state)
         sums = dict(state)
-        self.agent_steps_added = non_negative_int(
-            "agent_steps_added", sums.pop("agent_steps_added")
-        )
+        self.agent_steps_added = sums.pop("agent_steps_added")
         self.sampled_together = Counter(sums.pop("sampled_together"))
         self.lifetimes = Counts.restored(sums)

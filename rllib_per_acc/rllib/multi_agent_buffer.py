@@ -18,9 +18,11 @@ from ray.rllib.utils.replay_buffers.multi_agent_prioritized_episode_buffer impor
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
+from rllib_per_acc.descriptions import generator_from, named
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import beta_at, n_step_range, non_negative
+from rllib_per_acc.resumable import NOT_A_STATE
 from rllib_per_acc.rllib.batch import row_groups
 from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
 from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
@@ -372,7 +374,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         try:
             records = self._records(state["episodes"], state["counts"], state["rng"])
             modules = self._modules.restored(state["modules"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except NOT_A_STATE as error:
             raise ValueError(f"state: cannot be restored, {error!r}") from error
         self._take_over(modules, *records)
 
@@ -383,9 +385,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         ledger.restore(episodes)
         activity = MultiAgentActivity(self._replay_options.metrics_window)
         activity.restore(counts)
-        rng = np.random.default_rng()
-        rng.bit_generator.state = rng_state
-        return ledger, activity, rng
+        return ledger, activity, generator_from(rng_state)
 
     def _take_over(
         self,
@@ -394,6 +394,9 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         activity: MultiAgentActivity,
         rng: np.random.Generator,
     ) -> None:
+        for module_id, client in modules.clients.items():
+            held = client.get_priorities()
+            ledger.check_holds(module_id, held["episode_id"], held["t"])
         self._ledger, self._activity, self._modules, self._rng = ledger, activity, modules, rng
         self._last_sample = {}
         if ledger.num_steps > self.capacity:
@@ -425,8 +428,11 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             description = {"episodes": arrays.pop("episodes")}
             given = {"description": description, "arrays": arrays}
             records = self._records(given, saved.more["counts"], saved.more["rng"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"path: not the save of a multi-agent buffer, {error!r}") from error
+        except NOT_A_STATE as error:
+            raise ValueError(
+                f"{saved.manifest}: not the save of a multi-agent buffer, {error!r}"
+            ) from error
         modules = self._modules.started(module_ids)
         saved.restore({text_of(module_id): modules.clients[module_id] for module_id in module_ids})
-        self._take_over(modules, *records)
+        with named(saved.manifest):
+            self._take_over(modules, *records)

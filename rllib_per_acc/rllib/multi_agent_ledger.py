@@ -8,11 +8,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rllib_per_acc.descriptions import array as array_of_items
+from rllib_per_acc.descriptions import boolean, hashable, integer, list_of, record, tuple_of, wrong
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.episode_table import oldest_beyond
 from rllib_per_acc.rllib.departed_agents import DepartedAgents
 from rllib_per_acc.rllib.multi_agent_chunks import AgentChunk, MultiAgentChunk
 from rllib_per_acc.rllib.row_group import Owner
+
+_INT32 = np.iinfo(np.int32).max
+_any_int32 = integer(-_INT32, _INT32)
+_check_agent = tuple_of(
+    hashable, hashable, hashable, _any_int32, boolean, integer(0, _INT32)
+)  # id, agent, module, first time step, has it ended, how many steps
+_check_episode = tuple_of(hashable, tuple_of(_any_int32, _any_int32), list_of(_check_agent))
+_check_state = record(
+    {
+        "episodes": list_of(_check_episode),
+        "arrays": record({"env_t": array_of_items(np.int32, (None,))}),
+    }
+)
 
 
 class AgentEpisode:
@@ -202,14 +217,19 @@ class MultiAgentLedger:
         """Takes what another's `state` returned into this new ledger.
 
         Raises:
-            KeyError, TypeError, ValueError: If it is not such a state.
+            ValueError: If it is not such a state.
         """
-        env_t, end = state["arrays"]["env_t"].astype(np.int32), 0
+        _check_state("", {**state, "episodes": list(state["description"]["episodes"])})
+        env_t, end = state["arrays"]["env_t"], 0
         for id_, (first, last), agents in state["description"]["episodes"]:
+            if last < first or id_ in self.episodes:
+                raise ValueError(f"episodes: got {id_!r:.80} twice, or from {first} to {last}")
             entry = self.episodes[id_] = MultiAgentEntry(first)
             entry.env_t[1] = last
             self.num_steps += len(entry)
             for agent_episode_id, agent_id, module_id, t_started, is_done, length in agents:
+                if agent_episode_id in self.agents:
+                    raise ValueError(f"episodes: got the agent's {agent_episode_id!r:.80} twice")
                 agent = AgentEpisode(Owner(id_, agent_id, module_id), t_started)
                 start, end = end, end + length + 1
                 agent.env_t.frombytes(env_t[start:end].tobytes())
@@ -218,3 +238,21 @@ class MultiAgentLedger:
                 self.num_agent_steps += len(agent)
         if len(env_t) != end:
             raise ValueError(f"env_t: got {len(env_t)} time steps, expected {end}")
+
+    def check_holds(self, module_id: Any, episode_ids: Any, t: Any) -> None:
+        """Checks that steps of a module's replay are those of its agents' episodes here.
+
+        Args:
+            module_id: Of the module.
+            episode_ids: Of each step, the id of the agent's episode.
+            t: The agent's time steps.
+
+        Raises:
+            ValueError: If a step belongs to none. (Some may be missing: shards lose theirs.)
+        """
+        for id_, step in zip(episode_ids.tolist(), t.tolist(), strict=True):
+            agent = self.agents.get(id_)
+            if agent is None or agent.owner.module_id != module_id:
+                raise wrong("episodes", id_, f"the agents' episodes of module {module_id!r:.80}")
+            if not 0 <= step - agent.t_started < len(agent):
+                raise wrong("episodes", (id_, step), f"{len(agent)} steps from {agent.t_started}")

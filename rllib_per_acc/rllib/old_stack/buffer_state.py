@@ -7,8 +7,38 @@ from typing import Any
 import numpy as np
 from ray.rllib.policy.sample_batch import SampleBatch, concat_samples
 
+from rllib_per_acc.descriptions import (
+    anything,
+    array,
+    boolean,
+    dict_of,
+    instance_of,
+    integer,
+    number,
+    or_none,
+    random_state,
+    record,
+)
 from rllib_per_acc.rllib.old_stack.sample_batches import ItemFormat, TimestepFormat, is_plain
+from rllib_per_acc.saved_rows import check_masses_at
 from rllib_per_acc.segment_tree import MinSegmentTree, SumSegmentTree
+
+_check_state = record(
+    {
+        "_storage": instance_of((list, SampleBatch), "a list or a SampleBatch"),
+        "num_entries": integer(),
+        "sum_segment_tree": anything,
+        "sampled_count": integer(),
+        "max_priority": number(),
+        **dict.fromkeys(("_next_idx", "added_count", "added_count_wrapped"), integer()),
+        "eviction_started": boolean,
+    },
+    {
+        "more": record(
+            {"capacity": integer(1)}, {"grad_updates": or_none(array(np.float64, (None,)))}
+        )
+    },
+)
 
 Format = TimestepFormat | ItemFormat | None
 
@@ -70,7 +100,11 @@ def from_rllib(
 
     Returns:
         The state, and how its rows are batches.
+
+    Raises:
+        ValueError: If it is not such a state.
     """
+    _check_state("state", state)
     storage, more = state["_storage"], state.get("more", {})
     n = state["num_entries"]
     format_: Format = None
@@ -92,7 +126,7 @@ def from_rllib(
     tree = np.asarray(state["sum_segment_tree"], np.float64)
     if not more and len(tree) != 2 << (capacity - 1).bit_length():
         capacity = len(tree) // 2  # of another buffer: its rows are taken in one by one
-    return {
+    restored = {
         "capacity": more.get("capacity", capacity),
         "ring": {
             **{ours: state[theirs] for theirs, ours in _OF_RLLIB.items()},
@@ -108,4 +142,35 @@ def from_rllib(
         "masses": more.get("masses", {"masses": tree[len(tree) // 2 :][:n].copy()}),
         "steps_sampled": state["sampled_count"],
         "rng": more.get("rng"),
-    }, format_
+    }
+    _check_ring(restored, n)
+    if n and not columns:
+        raise ValueError(f"state._storage: got no items, expected {n}")
+    return restored, format_
+
+
+def _check_ring(state: dict[str, Any], n: int) -> None:
+    """Checks all but the columns of the state of a ring of n rows."""
+    of_rows = {"counts": array(np.int64, (n,)), "sizes": array(np.int64, (n,))}
+    record(
+        {
+            "capacity": integer(1),
+            "ring": record(
+                {
+                    "next_slot": integer(0, n),
+                    "steps_added": integer(),
+                    "steps_since_wrap": integer(0, state["capacity"]),
+                    "is_evicting": boolean,
+                    "hits": array(np.float64, (n,)),
+                    **of_rows,
+                }
+            ),
+            "sampler": dict_of(anything),
+            "masses": record({"masses": array(np.float64, (n,))}),
+            "steps_sampled": integer(),
+            "rng": or_none(random_state),
+        }
+    )("state", state)
+    check_masses_at(state["masses"], np.ones(n, np.bool_))
+    if (state["ring"]["counts"] < 1).any() or (state["ring"]["sizes"] < 0).any():
+        raise ValueError("state.ring: got counts or sizes below 1 or 0, expected those of rows")

@@ -22,6 +22,7 @@ from ray.rllib.utils.typing import SampleBatchType
 
 from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_options import positive_int
+from rllib_per_acc.resumable import NOT_A_STATE
 from rllib_per_acc.ring_client import RingClient
 from rllib_per_acc.rllib.compat import ApplyMixin, EpisodeBufferMeta
 from rllib_per_acc.rllib.old_stack.buffer_state import from_rllib, to_rllib
@@ -288,12 +289,12 @@ class AccPrioritizedReplayBuffer(ApplyMixin, PrioritizedReplayBuffer, metaclass=
                 ),
                 strict=True,
             )
-        except (KeyError, AttributeError, TypeError) as error:
+            self._forget_singles()
+            self._ring.set_states(list(states))
+        except NOT_A_STATE as error:
             raise ValueError(
                 f"state: got something else than what get_state returns ({error!r})"
             ) from error
-        self._forget_singles()
-        self._ring.set_states(list(states))
         self._format = next((f for f in formats if f is not None), None)
 
 
