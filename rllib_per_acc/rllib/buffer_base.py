@@ -1,26 +1,27 @@
-"""What the buffers for RLlib's new API stack share: their keys, and what they keep of a sample."""
+"""What the buffers for RLlib's new API stack share: their keys, and their end."""
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import gymnasium
-import numpy as np
 import ray
-from numpy.typing import NDArray
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.descriptions import instance_of, or_none, tuple_of
 from rllib_per_acc.ray_versions import warn_if_newer
-from rllib_per_acc.replay_batch import ReplayBatch
+from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_options import SequenceShape, non_negative_int, positive_int
 from rllib_per_acc.rllib.buffer_config import split_options
+from rllib_per_acc.rllib.client import close_client
+from rllib_per_acc.rllib.closed import Closed
 from rllib_per_acc.rllib.compat import in_data_worker, made_into_actor
-from rllib_per_acc.rllib.send_record import SendRecord
+from rllib_per_acc.rllib.last_samples import LastSamples
 from rllib_per_acc.shards.shard_options import ShardOptions
-from rllib_per_acc.threads import AllOrNothing
+from rllib_per_acc.threads import AllOrNothing, serialized
 
 _check_space = or_none(instance_of(gymnasium.Space, "a space or None"))
 check_spaces = tuple_of(_check_space, _check_space)
@@ -29,6 +30,9 @@ check_spaces = tuple_of(_check_space, _check_space)
 
 class EpisodeBufferBase(AllOrNothing):
     """Put before one of RLlib's episode buffers: its constructor, and nothing of its storage."""
+
+    _ended_by_close: ClassVar[tuple[str, ...]]
+    """Attributes that hold rows, or what is known of them; `_last_samples` among them."""
 
     def __init__(
         self,
@@ -70,14 +74,36 @@ class EpisodeBufferBase(AllOrNothing):
                 "metrics_window": metrics_num_episodes_for_smoothing,
             },
         )
-        if made_into_actor(type(self)) or in_data_worker():
+        in_actor = made_into_actor(type(self))
+        if in_actor or in_data_worker():
             self._shard_options = ShardOptions(num_shards=0)
+        self._last_samples = LastSamples(in_actor)
         self.sample_format = adapter.sample_format
         self.include_infos = adapter.include_infos
         self.include_extra_model_outputs = adapter.include_extra_model_outputs
         self.lookback = adapter.lookback
         self.eta = adapter.eta
         self.metrics = MetricsLogger(root=False)
+
+    @abstractmethod
+    def _replays(self) -> Mapping[Any, ReplayClient]:
+        """The replays that the buffer has now."""
+
+    @serialized
+    def close(self) -> None:
+        """Ends the buffer: its rows are gone, and so are its actors. Again: does nothing.
+
+        Every later call raises a `ReplayClosedError`. With `enable` an algorithm closes its buffer
+        in `stop()`.
+        """
+        if isinstance(self._last_samples, Closed):
+            return
+        change = Change()
+        for client in self._replays().values():
+            change.call(close_client, client)
+        for name in self._ended_by_close:
+            change.let(self, name, Closed())
+        self._commit(change)
 
     def _num_items(self, num_items: int | None, batch_size_B: int | None) -> int:
         """How many transitions `sample` is asked for.
@@ -123,33 +149,3 @@ class EpisodeBufferBase(AllOrNothing):
         before = SequenceShape(0, most)
         before.check(1)
         return before if self.sample_format == "episodes" else None
-
-
-@dataclass(frozen=True, slots=True)
-class SentSample:
-    """A sample on its way to the learners, whose TD errors are to come back.
-
-    Attributes:
-        batch: What was sampled.
-        record: Where its rows were sent.
-        thread: That of the sample.
-    """
-
-    batch: ReplayBatch
-    record: SendRecord
-    thread: int = field(default_factory=threading.get_ident)
-
-    def update(self, td_errors: NDArray[np.floating[Any]]) -> None:
-        """Gives the rows new priorities; see `update_priorities` of the buffers."""
-        if self.thread != threading.get_ident():
-            raise RuntimeError(
-                "update_priorities: got priorities in another thread than that of the last sample, "
-                "expected both in one: here priorities mean the last sample, whoever drew it"
-            )
-        self.batch.update(self.record.priorities(td_errors))
-
-
-NO_SAMPLE = (
-    "update_priorities: got priorities{} without a sample before them, expected one update after "
-    "each sample"
-)

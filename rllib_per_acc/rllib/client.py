@@ -7,6 +7,7 @@ import dataclasses
 from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.ring_client import RingClient
 from rllib_per_acc.rllib.compat import made_into_actor
 from rllib_per_acc.shards.shard_options import ShardOptions
 
@@ -30,8 +31,8 @@ def replay_client(
     return ShardedReplay(capacity, dataclasses.asdict(options), shards)
 
 
-def close_client(client: ReplayClient) -> None:
-    """Ends the actors of a replay, where it has some; again: does nothing."""
+def close_client(client: ReplayClient | RingClient) -> None:
+    """Ends the actors of a replay or a ring, where it has some; again: does nothing."""
     close = getattr(client, "close", None)
     if close is not None:
         close()

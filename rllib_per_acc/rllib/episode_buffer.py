@@ -21,11 +21,12 @@ from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import SequenceShape, non_negative_int
 from rllib_per_acc.rllib.batch import row_groups
-from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample, check_spaces
+from rllib_per_acc.rllib.buffer_base import EpisodeBufferBase, check_spaces
 from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
 from rllib_per_acc.rllib.client import replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView, chunk_of
+from rllib_per_acc.rllib.last_samples import SentSample
 from rllib_per_acc.rllib.memory import check_memory
 from rllib_per_acc.rllib.metrics import log_activity, log_shards
 from rllib_per_acc.rllib.one_step_episodes import one_step_episodes
@@ -56,6 +57,7 @@ class AccPrioritizedEpisodeReplayBuffer(
     actor by hand (`ray.remote(AccPrioritizedEpisodeReplayBuffer)`), it keeps them in itself.
     """
 
+    _ended_by_close = ("_client", "_last_samples")
     stands_for = (
         "PrioritizedEpisodeReplayBuffer",
         "rllib_per_acc.AccPrioritizedEpisodeReplayBuffer",
@@ -69,7 +71,6 @@ class AccPrioritizedEpisodeReplayBuffer(
         )
         self._observation_space: Any = None
         self._action_space: Any = None
-        self._last_sample: SentSample | None = None
         self._indices_by_id: tuple[list[Any], dict[Any, int]] | None = None
 
     @override(PrioritizedEpisodeReplayBuffer)
@@ -175,8 +176,7 @@ class AccPrioritizedEpisodeReplayBuffer(
             episodes = [*groups]
         else:
             episodes, record = one_step_episodes(batch, spaces, to_numpy=to_numpy)
-        self._last_sample = SentSample(batch, record)
-        return episodes
+        return self._last_samples.drawn(episodes, {None: SentSample(batch, record)})
 
     def _sequences(self, length: int | None, lookback: int, burn_in: int) -> SequenceShape | None:
         """The shape of the sequences that `sample` is asked for, or None for transitions."""
@@ -189,7 +189,11 @@ class AccPrioritizedEpisodeReplayBuffer(
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
     def update_priorities(
-        self, priorities: NDArray[np.floating[Any]], module_id: ModuleID | None = None
+        self,
+        priorities: NDArray[np.floating[Any]],
+        module_id: ModuleID | None = None,
+        *,
+        sample_id: int | None = None,
     ) -> None:
         """Gives the rows of the last sample new priorities.
 
@@ -197,17 +201,16 @@ class AccPrioritizedEpisodeReplayBuffer(
             priorities: Absolute TD errors of shape (B,), or of the steps of sequences of shape
                 (B, T), in the order in which RLlib's learners return them.
             module_id: Kept for RLlib: there is one module.
+            sample_id: An attribute of what `sample` returned; None for the last sample.
 
         Raises:
             RuntimeError: If nothing was sampled since the last update, if another thread drew the
-                last sample, or if not every row was sent to exactly one learner.
+                last sample, if in an actor there are several (see `LastSamples`), or if not every
+                row was sent to exactly one learner.
             TypeError, ValueError: If the priorities are not finite numbers, one for each row.
                 Nothing is changed.
         """
-        if self._last_sample is None:
-            raise RuntimeError(NO_SAMPLE.format(""))
-        self._last_sample.update(priorities)
-        self._last_sample = None
+        self._last_samples.update(None, priorities, sample_id)
 
     @override(PrioritizedEpisodeReplayBuffer)
     @serialized
@@ -311,7 +314,7 @@ class AccPrioritizedEpisodeReplayBuffer(
         _check_state("state", state)
         self._client.set_state(state["replay"])
         self._observation_space, self._action_space = state["spaces"]
-        self._last_sample = None
+        self._last_samples.clear()
 
     @override(CheckpointedBuffer)
     def _replays(self) -> dict[str, ReplayClient]:
@@ -320,4 +323,4 @@ class AccPrioritizedEpisodeReplayBuffer(
     @override(CheckpointedBuffer)
     def _restore(self, saved: SavedReplays) -> None:
         saved.restore(self._replays())
-        self._last_sample = None
+        self._last_samples.clear()

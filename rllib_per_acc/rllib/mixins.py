@@ -172,17 +172,20 @@ class AccAlgorithmMixin(Algorithm):
     def remove_module(self, module_id: Any, **kwargs: Any) -> Any:
         """RLlib's; the rows of the module go with it."""
         spec = super().remove_module(module_id, **kwargs)
-        if isinstance(self.local_replay_buffer, AccMultiAgentPrioritizedEpisodeReplayBuffer):
-            self.local_replay_buffer.remove_module(module_id)
+        self._tell_buffer("remove_module", module_id)
         return spec
 
     @override(Algorithm)
     def cleanup(self) -> None:
         """RLlib's, and the end of the buffer with its actors. `stop` calls it."""
         super().cleanup()
-        close = getattr(self.local_replay_buffer, "close", None)
-        if close is not None:
-            close()
+        self._tell_buffer("close")
+
+    def _tell_buffer(self, method: str, *arguments: Any) -> None:
+        """Calls a method of the buffer, if there is one that has it."""
+        told = getattr(getattr(self, "local_replay_buffer", None), method, None)
+        if told is not None:
+            told(*arguments)
 
     @classmethod
     @override(Algorithm)

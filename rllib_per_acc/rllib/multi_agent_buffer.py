@@ -24,12 +24,13 @@ from rllib_per_acc.replay_checkpoint import SavedReplays
 from rllib_per_acc.replay_options import beta_at, n_step_range, non_negative
 from rllib_per_acc.resumable import NOT_A_STATE
 from rllib_per_acc.rllib.batch import row_groups
-from rllib_per_acc.rllib.buffer_base import NO_SAMPLE, EpisodeBufferBase, SentSample
+from rllib_per_acc.rllib.buffer_base import EpisodeBufferBase
 from rllib_per_acc.rllib.checkpoint import CheckpointedBuffer
 from rllib_per_acc.rllib.client import drop_draws, replay_client
 from rllib_per_acc.rllib.compat import EpisodeBufferMeta
 from rllib_per_acc.rllib.episode_chunks import EpisodesView
 from rllib_per_acc.rllib.ids import text_of
+from rllib_per_acc.rllib.last_samples import SentSample
 from rllib_per_acc.rllib.metrics import AGENT, ENV, MODULE, log_level, log_shards
 from rllib_per_acc.rllib.module_counts import ModuleCounts
 from rllib_per_acc.rllib.module_replays import ModuleReplays
@@ -59,6 +60,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     episodes are evicted, oldest first, from all modules.
     """
 
+    _ended_by_close = ("_modules", "_ledger", "_activity", "_last_samples")
     stands_for = (
         "MultiAgentPrioritizedEpisodeReplayBuffer",
         "rllib_per_acc.AccMultiAgentPrioritizedEpisodeReplayBuffer",
@@ -69,7 +71,6 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         super().__init__(capacity, **options)
         self._modules = ModuleReplays(self._new_client)
         self._watch = ModuleWatch()
-        self._last_sample: dict[ModuleID, SentSample] = {}
         self._ledger = self._new_ledger()
         self._activity = MultiAgentActivity(self._replay_options.metrics_window)
         self._rng = np.random.default_rng(self._replay_options.seed)  # of synchronized samples
@@ -128,7 +129,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         Args:
             module_id: The module; one without steps is none too many.
         """
-        self._last_sample.pop(module_id, None)
+        self._last_samples.forget(module_id)
         if module_id not in self._modules.clients:
             return
         before, self._ledger = self._ledger, self._ledger.without(module_id)
@@ -239,23 +240,23 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
         self._activity.log_sample(
             [Drawn(agents[m], batch.t, batch.n_step) for m, batch in batches.items()], count
         )
-        self._last_sample = {}
+        sent = {}
         if self.sample_format == "rows":
             groups = {}
             for m, batch in batches.items():
                 del batch.columns["episode_id"]
                 groups[m], record = row_groups(batch, Owner("rows", m, m))
-                self._last_sample[m] = SentSample(batch, record)
-            return [MultiAgentRows(groups)]
+                sent[m] = SentSample(batch, record)
+            return self._last_samples.drawn([MultiAgentRows(groups)], sent)
         episodes: list[SingleAgentEpisode] = []
         for m, batch in batches.items():
             owners = [agent.owner for agent in agents[m]]
             some, record = one_step_episodes(
                 batch, self._modules.spaces_of(m), owners, to_numpy=to_numpy
             )
-            self._last_sample[m] = SentSample(batch, record)
+            sent[m] = SentSample(batch, record)
             episodes += some
-        return episodes
+        return self._last_samples.drawn(episodes, sent)
 
     def _sample_together(
         self, count: int, n_step: tuple[int, int], module_ids: list[ModuleID], **options: Any
@@ -267,7 +268,11 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
     @serialized
     def update_priorities(
-        self, priorities: NDArray[np.floating[Any]], module_id: ModuleID | None = None
+        self,
+        priorities: NDArray[np.floating[Any]],
+        module_id: ModuleID | None = None,
+        *,
+        sample_id: int | None = None,
     ) -> None:
         """Gives the rows of a module in the last sample new priorities.
 
@@ -275,16 +280,15 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             priorities: Absolute TD errors of shape (B,), in the order in which RLlib's learners
                 return them.
             module_id: The module.
+            sample_id: An attribute of what `sample` returned; None for the last sample.
 
         Raises:
-            RuntimeError: If the module was not sampled since its last update, or if not every row
-                was sent to exactly one learner.
+            RuntimeError: If the module was not sampled since its last update, if another thread
+                drew the last sample, if in an actor there are several (see `LastSamples`), or if
+                not every row was sent to exactly one learner.
             TypeError, ValueError: If the priorities are not B finite numbers. Nothing is changed.
         """
-        if module_id not in self._last_sample:
-            raise RuntimeError(NO_SAMPLE.format(f" of module {module_id!r}"))
-        self._last_sample[module_id].update(priorities)
-        del self._last_sample[module_id]
+        self._last_samples.update(module_id, priorities, sample_id)
 
     @override(MultiAgentPrioritizedEpisodeReplayBuffer)
     @serialized
@@ -398,7 +402,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
             held = client.get_priorities()
             ledger.check_holds(module_id, held["episode_id"], held["t"])
         self._ledger, self._activity, self._modules, self._rng = ledger, activity, modules, rng
-        self._last_sample = {}
+        self._last_samples.clear()
         if ledger.num_steps > self.capacity:
             self.add([])
 

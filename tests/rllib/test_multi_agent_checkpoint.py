@@ -24,8 +24,7 @@ def use(buffer, episodes: list) -> list:
     buffer.add(episodes)
     sample = buffer.sample(num_items=8, gamma=0.9)
     for module_id in buffer.get_module_ids():
-        buffer._last_sample[module_id].batch.update(np.linspace(0.1, 2.0, 8))
-    buffer._last_sample = {}
+        buffer.update_priorities(np.linspace(0.1, 2.0, 8), module_id)
     return [group.id_ for group in sample]
 
 

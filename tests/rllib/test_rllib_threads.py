@@ -36,6 +36,12 @@ def test_priorities_for_the_sample_of_another_thread_are_refused(buffer, other_t
     buffer.update_priorities(np.ones(4))
 
 
+def test_a_named_sample_is_updated_in_any_thread(buffer, other_thread):
+    sample = buffer.sample(4)
+    other_thread(lambda: buffer.update_priorities(np.full(4, 9.0), sample_id=sample.sample_id))
+    assert buffer.get_priorities()["mass"].max() == 9.0
+
+
 @pytest.mark.parametrize("name", ["add", "sample", "get_metrics", "get_state"])
 def test_a_call_waits_for_one_in_another_thread(buffer, monkeypatch, name):
     def other():

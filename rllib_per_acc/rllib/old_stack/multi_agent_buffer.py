@@ -21,7 +21,10 @@ from ray.rllib.utils.typing import PolicyID, SampleBatchType
 
 from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_options import non_negative, positive_int
+from rllib_per_acc.rllib.closed import Closed
 from rllib_per_acc.rllib.compat import ApplyMixin, EpisodeBufferMeta, made_into_actor
+from rllib_per_acc.rllib.ids import text_of
+from rllib_per_acc.rllib.module_watch import ModuleWatch
 from rllib_per_acc.rllib.old_stack.options import OldStackOptions, split_options
 from rllib_per_acc.rllib.old_stack.prioritized_buffer import (
     AccPrioritizedReplayBuffer,
@@ -131,15 +134,28 @@ class AccMultiAgentPrioritizedReplayBuffer(
             underlying_buffer_config=underlying_buffer_config,
             prioritized_replay_eps=non_negative("prioritized_replay_eps", prioritized_replay_eps),
         )
+        self._watch = ModuleWatch()
         self._is_ours = underlying_buffer_config is None
         if self._is_ours:
             self.underlying_buffer_call_args: dict[str, Any] = {}
             if self.replay_mode is ReplayMode.LOCKSTEP or unit is not StorageUnit.TIMESTEPS:
                 unit = StorageUnit.FRAGMENTS  # this class cuts, theirs keep what they get
             maker = ring_maker(type(self), capacity, split.replay, split.shards)
-            self.replay_buffers = _PolicyBuffers(
+            self.replay_buffers: Any = _PolicyBuffers(
                 lambda policy_id: _PolicyBuffer(capacity, unit, split, maker, policy_id)
             )
+
+    @override(MultiAgentPrioritizedReplayBuffer)
+    def add(self, batch: SampleBatchType, **kwargs: Any) -> None:
+        """Stores the items of a batch, policy by policy.
+
+        Args:
+            batch: A `SampleBatch` or a `MultiAgentBatch`.
+            **kwargs: `weight`: see `_add_to_underlying_buffer`.
+        """
+        for policy_id in self._watch.gone():
+            self.remove_policy(policy_id)
+        super().add(batch, **kwargs)
 
     @override(MultiAgentPrioritizedReplayBuffer)
     def _add_to_underlying_buffer(
@@ -183,6 +199,30 @@ class AccMultiAgentPrioritizedReplayBuffer(
                 priorities = np.maximum(errors + self.prioritized_replay_eps, PRIORITY_FLOOR)
                 self.replay_buffers[policy_id].update_priorities(indexes, priorities)
 
+    def remove_policy(self, policy_id: PolicyID) -> None:
+        """Forgets everything of a policy: its buffer ends.
+
+        After `Algorithm.remove_policy` the algorithm's next `add` calls it. Items that come later
+        for this policy start it anew.
+
+        Args:
+            policy_id: The policy; one without items is none too many.
+        """
+        removed = self.replay_buffers.pop(policy_id, None)
+        if self._is_ours and removed is not None:
+            removed.close()
+
+    def close(self) -> None:
+        """Ends the buffers of all policies, and the actors. Again: does nothing.
+
+        Every later call raises a `ReplayClosedError`.
+        """
+        if isinstance(self.replay_buffers, Closed):
+            return
+        for policy_id in list(self.replay_buffers):
+            self.remove_policy(policy_id)
+        self.replay_buffers = Closed()
+
     def get_shard_info(self) -> list[dict[str, Any]]:
         """For each policy and actor: `policy_id` and `AccPrioritizedReplayBuffer.get_shard_info`.
 
@@ -219,7 +259,7 @@ class _PolicyBuffer(AccPrioritizedReplayBuffer):
         maker: RingMaker,
         policy_id: PolicyID,
     ) -> None:
-        self._set_up(capacity, unit, options, maker, str(policy_id))
+        self._set_up(capacity, unit, options, maker, text_of(policy_id))
 
     @override(AccPrioritizedReplayBuffer)
     def add(self, batch: SampleBatchType, **kwargs: Any) -> None:

@@ -24,6 +24,8 @@ from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.resumable import NOT_A_STATE
 from rllib_per_acc.ring_client import RingClient
+from rllib_per_acc.rllib.client import close_client
+from rllib_per_acc.rllib.closed import Closed
 from rllib_per_acc.rllib.compat import ApplyMixin, EpisodeBufferMeta
 from rllib_per_acc.rllib.old_stack.buffer_state import from_rllib, to_rllib
 from rllib_per_acc.rllib.old_stack.options import OldStackOptions, split_options
@@ -253,6 +255,17 @@ class AccPrioritizedReplayBuffer(ApplyMixin, PrioritizedReplayBuffer, metaclass=
         """
         self._forget_singles()
         return self._ring.shard_info()
+
+    def close(self) -> None:
+        """Ends the buffer: its items are gone, and its actors with them. Again: does nothing.
+
+        Every later call raises a `ReplayClosedError`.
+        """
+        ring = vars(self).get("_ring")
+        self.__dict__["_ring"] = Closed()
+        self._singles = SingleItems()
+        if ring is not None and not isinstance(ring, Closed):
+            close_client(ring)
 
     # State
 
