@@ -63,7 +63,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path, save_in, name, is_folde
 def test_what_others_put_beside_a_save_or_into_it_stays(tmp_path, save_in):
     save_in(tmp_path)
     mine = ["0123456789abcdef/mine.txt", "0123456789abcdef-0-x.npy", "0123456789abcdef.new", "x"]
-    mine += [f"{path.relative_to(tmp_path)}/mine.txt" for path in tmp_path.rglob("*/")]
+    mine += [
+        f"{path.relative_to(tmp_path)}/mine.txt" for path in tmp_path.rglob("*") if path.is_dir()
+    ]
     for name in mine:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")

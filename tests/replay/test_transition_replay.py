@@ -344,7 +344,7 @@ def test_a_save_of_another_kind_is_refused(tmp_path):
     PrioritizedReplay(10).save(tmp_path / "episodes")
     with pytest.raises(ValueError, match="holds: got 'transitions', expected a save of episodes"):
         PrioritizedReplay.load(tmp_path / "transitions")
-    with pytest.raises(ValueError, match="got a save of episodes, expected one of transitions"):
+    with pytest.raises(ValueError, match="holds: got 'episodes', expected a save of transitions"):
         TransitionReplay.load(tmp_path / "episodes")
 
 
