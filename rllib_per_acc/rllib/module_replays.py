@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, replace
 from numbers import Real
 from typing import Any
 
@@ -12,7 +13,9 @@ from ray.rllib.utils.typing import ModuleID
 
 from rllib_per_acc.descriptions import anything, dict_of, record
 from rllib_per_acc.draws import NothingToSampleError
+from rllib_per_acc.replay import PrioritizedReplay
 from rllib_per_acc.replay_batch import ReplayBatch, ReplayClient
+from rllib_per_acc.replay_options import ReplayOptions
 from rllib_per_acc.rllib.buffer_base import check_spaces
 from rllib_per_acc.rllib.client import close_client
 from rllib_per_acc.rllib.multi_agent_ledger import Plan
@@ -28,14 +31,16 @@ class ModuleReplays:
 
     Args:
         start: Starts the replay of a module.
+        options: Of the replays.
 
     Attributes:
         clients: The replays.
         spaces: The observation and action space of each module's first agent.
     """
 
-    def __init__(self, start: Callable[[ModuleID], ReplayClient]) -> None:
+    def __init__(self, start: Callable[[ModuleID], ReplayClient], options: ReplayOptions) -> None:
         self._start = start
+        self._options = options
         self.clients: dict[ModuleID, ReplayClient] = {}
         self.spaces: dict[ModuleID, tuple[Any, Any]] = {}
         self._left_out: set[ModuleID] = set()
@@ -67,16 +72,19 @@ class ModuleReplays:
                 f"weight: got a {type(weight).__name__}, expected a number, or a dict of numbers "
                 "by module"
             )
-        new = {m: self._start(m) for m in plan.chunks if m not in self.clients}
-        clients = self.clients | new
+        weights = {m: weight.get(m) if isinstance(weight, Mapping) else weight for m in plan.chunks}
+        new = [m for m in plan.chunks if m not in self.clients]
+        for m in new:  # what is refused starts no actors
+            self._trial().prepare_add(plan.chunks[m], weights[m])
+        old = [m for m in dict.fromkeys([*plan.evict, *plan.chunks]) if m in self.clients]
         adds = [
-            clients[m].prepare_add(
-                plan.chunks.get(m, []),
-                weight.get(m) if isinstance(weight, Mapping) else weight,
-                plan.evict.get(m, ()),
+            self.clients[m].prepare_add(
+                plan.chunks.get(m, []), weights.get(m), plan.evict.get(m, ())
             )
-            for m in dict.fromkeys([*plan.evict, *plan.chunks])
+            for m in old
         ]
+        clients = self.clients | {m: self._start(m) for m in new}
+        adds += [clients[m].prepare_add(plan.chunks[m], weights[m]) for m in new]
 
         def add() -> None:
             for agent in (agent for chunk in plan.kept for agent in chunk.agents):
@@ -86,6 +94,10 @@ class ModuleReplays:
                 one()
 
         return add
+
+    def _trial(self) -> PrioritizedReplay:
+        """A replay that only checks."""
+        return PrioritizedReplay(None, **asdict(replace(self._options, device="cpu")))
 
     def remove(self, module_id: ModuleID) -> None:
         """Ends the replay of a module; what is in it is gone."""
@@ -163,7 +175,7 @@ class ModuleReplays:
 
     def started(self, module_ids: Iterable[ModuleID]) -> ModuleReplays:
         """New, empty replays of these modules, with the spaces known here."""
-        started = ModuleReplays(self._start)
+        started = ModuleReplays(self._start, self._options)
         started.clients = {module_id: self._start(module_id) for module_id in module_ids}
         started.spaces = dict(self.spaces)
         return started

@@ -69,7 +69,7 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
     def __init__(self, capacity: int = 10000, **options: Any) -> None:
         """Builds the buffer; see `EpisodeBufferBase`."""
         super().__init__(capacity, **options)
-        self._modules = ModuleReplays(self._new_client)
+        self._modules = ModuleReplays(self._new_client, self._replay_options)
         self._watch = ModuleWatch()
         self._ledger = self._new_ledger()
         self._activity = MultiAgentActivity(self._replay_options.metrics_window)

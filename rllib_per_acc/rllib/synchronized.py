@@ -16,7 +16,7 @@ from rllib_per_acc.rllib.multi_agent_ledger import MultiAgentEntry, MultiAgentLe
 from rllib_per_acc.structures import map_leaves
 
 _MISSES_PER_ITEM = 100
-"""After so many draws in vain for each item the steps that can serve are looked for."""
+"""After so many draws in vain for each item those that can serve are looked for, once."""
 
 
 class AgentStep(NamedTuple):
@@ -57,21 +57,26 @@ def draw_together(
     low, high = n_step
     found: dict[Any, list[AgentStep]] = {module_id: [] for module_id in module_ids}
     items = misses = 0
-    while items < num_items:
+    while items < num_items and misses <= _MISSES_PER_ITEM * num_items:
         place = int(rng.integers(ends[-1]))
         i = int(np.searchsorted(ends, place, side="right"))
         t = entries[i].env_t[1] - int(ends[i]) + place
-        n = int(rng.integers(low, high + 1))
-        together = list(_agents_at(entries[i], t, n, found))
+        together = list(_agents_at(entries[i], t, int(rng.integers(low, high + 1)), found))
         items += bool(together)
         misses += not together
         for module_id, step in together:
             found[module_id].append(step)
-        if misses > _MISSES_PER_ITEM * num_items and not _any_at(entries, low, found):
+    if items < num_items:
+        able = list(_all_that_can(entries, n_step, found))
+        if not able:
             raise NothingToSampleError(
                 f"n_step: got {low}, but no agent of {list(found)} observes at so many steps in a "
                 "row; add longer episodes"
             )
+        for place in rng.integers(len(able), size=num_items - items):
+            entry, t, n = able[place]
+            for module_id, step in _agents_at(entry, t, n, found):
+                found[module_id].append(step)
     return {module_id: steps for module_id, steps in found.items() if steps}
 
 
@@ -88,13 +93,16 @@ def _agents_at(
             yield agent.owner.module_id, AgentStep(id_, agent.t_started + i, n)
 
 
-def _any_at(entries: Collection[MultiAgentEntry], n: int, module_ids: Collection[Any]) -> bool:
-    return any(
-        True
-        for entry in entries
-        for t in range(*entry.env_t)
-        for _ in _agents_at(entry, t, n, module_ids)
-    )
+def _all_that_can(
+    entries: Collection[MultiAgentEntry], n_step: tuple[int, int], module_ids: Collection[Any]
+) -> Iterator[tuple[MultiAgentEntry, int, int]]:
+    """Every episode, step and length from which on there is an agent."""
+    low, high = n_step
+    for entry in entries:
+        for t in range(*entry.env_t):
+            for n in range(low, min(high, entry.env_t[1] - t) + 1):
+                if any(True for _ in _agents_at(entry, t, n, module_ids)):
+                    yield entry, t, n
 
 
 def read_together(

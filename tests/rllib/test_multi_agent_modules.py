@@ -16,6 +16,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.examples.envs.classes.multi_agent import MultiAgentCartPole
 
 from rllib_per_acc import enable
+from rllib_per_acc.rllib import multi_agent_buffer
 
 
 def counts(buffer: Any) -> dict[str, int]:
@@ -89,6 +90,25 @@ def test_episodes_go_on_and_are_evicted_after_a_module_has_gone() -> None:
     other = make_buffer(60)
     other.set_state(buffer.get_state())
     assert counts(other) == counts(buffer)
+
+
+def test_a_refused_add_starts_no_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    start = multi_agent_buffer.replay_client
+
+    def count(*arguments: Any) -> Any:
+        started.append(arguments)
+        return start(*arguments)
+
+    monkeypatch.setattr(multi_agent_buffer, "replay_client", count)
+    buffer = make_buffer()
+    with pytest.raises(ValueError, match="weight: got -1"):
+        buffer.add([make_multi(0, 5, "terminated", TWO)], weight={"m1": 2.0, "m2": -1.0})
+    assert started == []
+    assert buffer.get_module_ids() == []
+    buffer.add([make_multi(0, 5, "terminated", TWO)], weight={"m1": 2.0})
+    assert len(started) == 2
+    assert set(buffer.get_priorities("m1")["mass"]) == {2.0**0.6}
 
 
 def mapping(*modules: str) -> Callable[..., str]:

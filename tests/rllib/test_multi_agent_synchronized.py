@@ -10,6 +10,8 @@ from multi_agent_episodes import IN_TURNS, SHARED, UNEQUAL, make_multi
 from multi_agent_oracle import MultiAgentOracle
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
+from rllib_per_acc.rllib import synchronized
+
 NAMES = {
     "obs", "actions", "rewards", "new_obs", "terminateds", "truncateds", "weights", "n_step",
 }  # fmt: skip
@@ -164,3 +166,28 @@ def test_from_actors_it_is_the_same(ray_session: None, num_shards: int) -> None:
     for module_id in ("m1", "m2"):
         for name in NAMES:
             np.testing.assert_array_equal(one[module_id][name], two[module_id][name])
+
+
+def test_steps_that_can_serve_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And are as likely as each other where most steps cannot."""
+    looked = []
+    look = synchronized._all_that_can
+
+    def count(*arguments: Any) -> Any:
+        looked.append(arguments)
+        return look(*arguments)
+
+    monkeypatch.setattr(synchronized, "_all_that_can", count)
+    monkeypatch.setattr(synchronized, "_MISSES_PER_ITEM", 1)
+    ours = make_buffer(10_000)
+    ours.add([make_multi(n, 1, "terminated", SHARED) for n in range(500)])
+    ours.add([make_multi(500, 7, "terminated", SHARED)])
+    sample = ours.sample(num_items=3000, n_step=(5, 8), replay_mode="synchronized")
+    assert len(looked) == 1
+    pairs = Counter(
+        (int(obs[1]), int(n))
+        for obs, n in zip(sample["m2"]["obs"], sample["m2"]["n_step"], strict=True)
+    )
+    assert set(pairs) == {(0, 5), (1, 5), (2, 5), (0, 6), (1, 6), (0, 7)}
+    assert sum(pairs.values()) == 3000
+    assert all(350 < times < 650 for times in pairs.values())
