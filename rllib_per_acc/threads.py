@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import threading
@@ -10,13 +11,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from rllib_per_acc.changes import Change
+from rllib_per_acc.copies import IndependentCopies, attributes_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _objects: weakref.WeakSet[AllOrNothing] = weakref.WeakSet()
 
 
-class AllOrNothing:
+class AllOrNothing(IndependentCopies):
     """An object whose `serialized` methods wait for each other and change all or nothing.
 
     Whatever interrupts a call (Ctrl-C, no memory, an exception in a callee), the object is
@@ -24,7 +26,8 @@ class AllOrNothing:
     noted in one assignment, done, and done again by the next call if it was interrupted: it may
     be repeated. A fork while another thread is in a call needs no more than that either.
 
-    Objects that own others note the change of all; those note their parts of it too.
+    Objects that own others note the change of all; those note their parts of it too. Copies are as
+    after one of the calls, never between two, and have a lock of their own.
     """
 
     def __init__(self) -> None:
@@ -58,6 +61,13 @@ class AllOrNothing:
         """
         undo.let(self, "_unfinished", None)
         self._unfinished = undo.make
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        AllOrNothing.__init__(self)
+        super().__setstate__(state)
+
+    def _copied(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return _copies_of_attributes(self, memo)
 
 
 def serialized(method: Method) -> Method:
@@ -111,6 +121,15 @@ def _make(owner: AllOrNothing, prepared: Prepared) -> None:
         change = prepared._prepare()
     change.let(prepared, "_made", True)
     owner._commit(change)
+
+
+@serialized
+def _copies_of_attributes(one: AllOrNothing, memo: dict[int, Any]) -> dict[str, Any]:
+    return {
+        name: copy.deepcopy(value, memo)
+        for name, value in attributes_of(one).items()
+        if name not in ("_lock", "_unfinished")
+    }
 
 
 def _new_locks() -> None:

@@ -19,6 +19,7 @@ LAYERS = (
         "array_files",
         "changes",
         "columns",
+        "copies",
         "descriptions",
         "episode_chunk",
         "episode_table",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ class MultiAgentActivity:
 
     def _clear(self) -> None:
         self._env = Activity(self._window)
-        self._agents: defaultdict[Any, Activity] = defaultdict(lambda: Activity(self._window))
+        self._agents: defaultdict[Any, Activity] = defaultdict(partial(Activity, self._window))
 
     def log_add(self, plan: Plan, ledger: MultiAgentLedger) -> None:
         """Notes what is planned; call it before it is done."""

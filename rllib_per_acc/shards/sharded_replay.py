@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from rllib_per_acc.activity import Activity, Counts
+from rllib_per_acc.copies import NoCopies
 from rllib_per_acc.descriptions import anything, integer, list_of, or_none, record
 from rllib_per_acc.draws import NothingToSampleError, Steps
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -68,7 +69,7 @@ def reporting(method: Method) -> Method:
     return cast("Method", serialized(report))
 
 
-class ShardedReplay(AllOrNothing):
+class ShardedReplay(NoCopies, AllOrNothing):
     """A `ReplayClient` for a replay in one or several Ray actors, which it starts and ends.
 
     Capacity is split over the shards. An episode lives in one shard, new ones go to the least

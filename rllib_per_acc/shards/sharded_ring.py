@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rllib_per_acc.copies import NoCopies
 from rllib_per_acc.joined_columns import Positions, placed
 from rllib_per_acc.prioritized_ring import checked_positive, ring_rng, split_rows
 from rllib_per_acc.replay_options import beta_at
@@ -26,7 +27,7 @@ from rllib_per_acc.structures import map_leaves
 logger = logging.getLogger(__name__)
 
 
-class ShardedRing:
+class ShardedRing(NoCopies):
     """A `RingClient` whose rows are in actors; draws and weights are those of one ring.
 
     A batch goes to the shard that is filled least, in turn when all are full; each shard overwrites

@@ -44,6 +44,9 @@ class ShardWriter(AllOrNothing):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._arguments
 
+    def __deepcopy__(self, _: Any) -> ShardWriter:
+        return type(self)(*self._arguments)
+
     def _connected(self) -> ShardGroup:
         if self._group is None:
             actors, capacities, restarts, _ = self._arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ray.rllib.utils.replay_buffers.multi_agent_replay_buffer import (
 from ray.rllib.utils.replay_buffers.replay_buffer import StorageUnit
 from ray.rllib.utils.typing import PolicyID, SampleBatchType
 
+from rllib_per_acc.copies import IndependentCopies
 from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_options import non_negative, positive_int
 from rllib_per_acc.rllib.closed import Closed
@@ -51,7 +53,7 @@ _OWN_KEYS = (
 
 @OldAPIStack
 class AccMultiAgentPrioritizedReplayBuffer(
-    ApplyMixin, MultiAgentPrioritizedReplayBuffer, metaclass=EpisodeBufferMeta
+    ApplyMixin, IndependentCopies, MultiAgentPrioritizedReplayBuffer, metaclass=EpisodeBufferMeta
 ):
     """RLlib's `MultiAgentPrioritizedReplayBuffer` (old API stack), fast.
 
@@ -142,7 +144,7 @@ class AccMultiAgentPrioritizedReplayBuffer(
                 unit = StorageUnit.FRAGMENTS  # this class cuts, theirs keep what they get
             maker = ring_maker(type(self), capacity, split.replay, split.shards)
             self.replay_buffers: Any = _PolicyBuffers(
-                lambda policy_id: _PolicyBuffer(capacity, unit, split, maker, policy_id)
+                partial(_PolicyBuffer, capacity, unit, split, maker)
             )
 
     @override(MultiAgentPrioritizedReplayBuffer)

@@ -20,6 +20,7 @@ from ray.rllib.utils.replay_buffers.replay_buffer import (
 )
 from ray.rllib.utils.typing import SampleBatchType
 
+from rllib_per_acc.copies import IndependentCopies
 from rllib_per_acc.ray_versions import warn_if_newer
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.resumable import NOT_A_STATE
@@ -39,7 +40,9 @@ _OWN_KEYS = ("capacity", "storage_unit", "alpha", "beta")
 
 
 @OldAPIStack
-class AccPrioritizedReplayBuffer(ApplyMixin, PrioritizedReplayBuffer, metaclass=EpisodeBufferMeta):
+class AccPrioritizedReplayBuffer(
+    ApplyMixin, IndependentCopies, PrioritizedReplayBuffer, metaclass=EpisodeBufferMeta
+):
     """RLlib's `PrioritizedReplayBuffer` (old API stack), fast.
 
     It does what RLlib's class does under the same names. With the storage unit `timesteps` steps
