@@ -42,6 +42,8 @@ def test_after_close_every_call_is_an_error_and_no_actor_is_left(num_shards, tmp
         "get_priorities": replay.get_priorities,
         "read": lambda: replay.read(["e0"], np.zeros(1, int), np.ones(1, int)),
         "get_chunks": lambda: replay.get_chunks(0, 1),
+        "get_chunks_of": lambda: replay.get_chunks_of(["a"]),
+        "episode_ids": replay.episode_ids,
         "get_state": replay.get_state,
         "set_state": lambda: replay.set_state(state),
         "drop_draws": replay.drop_draws,
