@@ -61,7 +61,6 @@ class Player:
         """Plays `steps` steps; the last one ends the episode if `end` says how."""
         for i in range(steps):
             t, last = self.episode.t, i == steps - 1
-            outputs = {"logp": np.float32(-t), "probs": np.full(2, t, np.float32)}
             self.episode.add_env_step(
                 self.observation(self.number, t + 1),
                 self.action(self.number, t),
@@ -69,8 +68,14 @@ class Player:
                 {"t": t + 1},
                 terminated=last and end == "terminated",
                 truncated=last and end == "truncated",
-                extra_model_outputs=outputs if self.extras else None,
+                extra_model_outputs=self.outputs(t),
             )
+
+    def outputs(self, t: int) -> dict[str, Any] | None:
+        """What the module gives beside the action of step `t`."""
+        if not self.extras:
+            return None
+        return {"logp": np.float32(-t), "probs": np.full(2, t, np.float32)}
 
     def cut(self) -> SingleAgentEpisode:
         """What was played since the last cut; a finished episode must be followed by `start`."""

@@ -1,6 +1,7 @@
 """The learner connector of enabled configs changes no bit of the train batch."""
 
 import pickle
+from inspect import signature
 from typing import Any
 
 import gymnasium as gym
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import tree
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.connectors.connector_v2 import ConnectorV2
@@ -38,13 +40,20 @@ def nested(number: int, t: int) -> dict:
     return {"image": np.full((4, 4), t, np.uint8), "pair": (row, -row)}
 
 
+def set_learner(config: AlgorithmConfig, **settings: Any) -> AlgorithmConfig:
+    """Sets what Ray 2.48 and older have among the settings of `training`."""
+    in_learners = signature(config.learners).parameters
+    for name, value in settings.items():
+        (config.learners if name in in_learners else config.training)(**{name: value})
+    return config
+
+
 def learners(plain: type, **learner_settings: Any) -> tuple[Learner, Learner]:
     """A learner of RLlib's config, and one of the same config enabled."""
     action_space = ACTIONS if plain is DQNConfig else CONTINUOUS
     config = plain().environment(observation_space=OBSERVATIONS, action_space=action_space)
     config.rl_module(model_config={"fcnet_hiddens": [8]})
-    if learner_settings:
-        config.learners(**learner_settings)
+    set_learner(config, **learner_settings)
     spaces = {"default_policy": (OBSERVATIONS, action_space)}
     return config.build_learner(spaces=spaces), enable(config).build_learner(spaces=spaces)
 
@@ -235,6 +244,6 @@ def test_pieces_that_walk_episodes_need_that_format(sample_format: str) -> None:
 
 
 def test_without_rllibs_default_pieces_ours_is_not_there_either() -> None:
-    config = enable(DQNConfig().learners(add_default_connectors_to_learner_pipeline=False))
+    config = enable(set_learner(DQNConfig(), add_default_connectors_to_learner_pipeline=False))
     pipeline = config.build_learner_connector(OBSERVATIONS, ACTIONS)
     assert pipeline.connectors == []

@@ -8,6 +8,7 @@ from metric_values import flat, values
 from multi_agent_buffers import make_buffer
 from multi_agent_episodes import SHARED, TWO, make_multi, play_multi
 from multi_agent_oracle import MultiAgentOracle
+from older_rays import own_metrics_differ
 
 # RLlib counts agents' and modules' steps only in the calls that bring a new episode of theirs,
 # and divides the sum of all modules' n_step by the number of rows of one.
@@ -27,6 +28,7 @@ def check(ours, theirs, leave_out: tuple = ()) -> None:
             assert mine[path] == pytest.approx(value, nan_ok=True), path
 
 
+@own_metrics_differ
 def test_whole_episodes_and_evictions() -> None:
     ours, theirs = pair(60)
     for n in range(20):
@@ -36,6 +38,7 @@ def test_whole_episodes_and_evictions() -> None:
             check(ours, theirs)
 
 
+@own_metrics_differ
 def test_pieces_of_episodes() -> None:
     ours, theirs = pair(60)
     for episodes in itertools.islice(play_multi(4, 3, TWO, seed=2), 15):
@@ -57,6 +60,7 @@ def test_steps_that_go_on_are_counted_too() -> None:
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
+@own_metrics_differ
 def test_samples_of_the_same_steps(n_step: int) -> None:
     """What we draw is drawn from RLlib's buffer, too, module by module."""
     ours, theirs = pair()

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from older_rays import own_eviction_raises
 from rllib_buffers import COUNTERS, masses_of
 from rllib_episodes import make_episode, play
 from rllib_oracle import RLlibOracle
@@ -27,6 +28,7 @@ def pair(capacity: int, alpha: float = 0.6) -> tuple:
 @pytest.mark.parametrize(
     ("num_envs", "fragment", "capacity"), [(1, 1, 40), (8, 1, 60), (3, 7, 100), (16, 4, 90)]
 )
+@own_eviction_raises
 def test_counts_after_every_add(num_envs: int, fragment: int, capacity: int, lookback: int) -> None:
     ours, theirs = pair(capacity)
     runner = play(num_envs, fragment, seed=num_envs, lookback=lookback)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from metric_values import flat, values
+from older_rays import own_metrics_differ
 from rllib_episodes import make_episode, play
 from rllib_oracle import RLlibOracle
 
@@ -28,6 +29,7 @@ def same(ours, theirs) -> dict[tuple, float]:
     return shared
 
 
+@own_metrics_differ
 def test_metrics_of_adds_and_evictions() -> None:
     ours, theirs = pair()
     for episodes in itertools.islice(play(4, 5, seed=2), 25):
@@ -36,6 +38,7 @@ def test_metrics_of_adds_and_evictions() -> None:
         same(ours, theirs)
 
 
+@own_metrics_differ
 def test_metrics_of_several_adds_between_two_readings() -> None:
     ours, theirs = pair()
     runner = play(3, 4, seed=2)
@@ -48,6 +51,7 @@ def test_metrics_of_several_adds_between_two_readings() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3])
+@own_metrics_differ
 def test_metrics_of_samples(n: int) -> None:
     """Same draws, so every one of the numbers is the same."""
     ours, theirs = pair(1000)
@@ -65,6 +69,7 @@ def test_metrics_of_samples(n: int) -> None:
     assert (resampled[0] > 0) == (n > 1)
 
 
+@own_metrics_differ
 def test_metrics_of_a_training_loop() -> None:
     """add, sample, read, update, as DQN does; what does not hang on the draws is the same."""
     ours, theirs = pair()
@@ -82,6 +87,7 @@ def test_metrics_of_a_training_loop() -> None:
             buffer.update_priorities(np.ones(16))
 
 
+@own_metrics_differ
 def test_a_fresh_buffer_has_the_metrics_of_its_shards_only() -> None:
     ours, theirs = pair()
     assert not flat(theirs.get_metrics())

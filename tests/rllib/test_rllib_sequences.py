@@ -30,14 +30,9 @@ ENDS = ("terminated", "truncated", "")
 class StatefulPlayer(Player):
     """Its module has the state (number, t) after step t."""
 
-    def play(self, steps: int, end: str = "") -> None:
-        for i in range(steps):
-            t = self.episode.t
-            super().play(1, end if i == steps - 1 else "")
-            state = np.array([[self.number, t]], np.float32)  # of one layer
-            self.episode.extra_model_outputs.setdefault(
-                "state_out", InfiniteLookbackBuffer()
-            ).append({"h": state, "c": -state})
+    def outputs(self, t: int) -> dict[str, Any]:
+        state = np.array([[self.number, t]], np.float32)  # of one layer
+        return {"state_out": {"h": state, "c": -state}}
 
 
 def stateful_episode(number: int, length: int, end: str = "") -> SingleAgentEpisode:

@@ -135,7 +135,9 @@ def test_text_is_kept_as_objects(sample_format: str) -> None:
             3,
             "terminated",
             observation=lambda number, t: words[t],
-            observation_space=spaces.Text(20, charset="abcdefghijklmnopqrstuvwxyz éàj"),
+            observation_space=spaces.Text(
+                20, min_length=0, charset="abcdefghijklmnopqrstuvwxyz éàj"
+            ),
             to_numpy=False,
         )
     )

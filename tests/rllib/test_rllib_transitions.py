@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from older_rays import own_eviction_raises
 from rllib_episodes import make_episode, mixed_episodes, play
 from rllib_oracle import RLlibOracle, read_rows
 
@@ -44,6 +45,7 @@ def test_whole_episodes(sample_format: str, n: int, gamma: float) -> None:
 
 @pytest.mark.parametrize("sample_format", FORMATS)
 @pytest.mark.parametrize(("fragment", "lookback"), [(1, 0), (1, 1), (3, 1), (3, 3)])
+@own_eviction_raises
 def test_interleaved_pieces_with_eviction(sample_format: str, fragment: int, lookback: int) -> None:
     calls = list(itertools.islice(play(8, fragment, seed=3, lookback=lookback), 40 // fragment))
     ours, theirs = filled(sample_format, calls)
@@ -53,6 +55,7 @@ def test_interleaved_pieces_with_eviction(sample_format: str, fragment: int, loo
 
 
 @pytest.mark.parametrize("sample_format", FORMATS)
+@own_eviction_raises
 def test_the_rest_of_an_episode_whose_start_was_evicted(sample_format: str) -> None:
     """The rest comes back as an episode of its own that starts late."""
     calls = list(itertools.islice(play(6, 5, seed=8, longest=60), 14))

@@ -22,5 +22,5 @@ def test_two_trials(ray_session: None, tmp_path: Path) -> None:
     assert not results.errors
     for result in results:
         assert result.metrics["training_iteration"] == 4
-        assert result.metrics["replay_buffer"]["num_env_steps_stored"] >= 100
+        assert result.metrics["replay_buffer"]["num_env_steps_added_lifetime"] >= 100
         assert "default_policy" in result.metrics["learners"]
