@@ -79,7 +79,10 @@ class ReplayOptions(PriorityOptions):
     def __post_init__(self) -> None:
         PriorityOptions.__post_init__(self)
         non_negative_int("frame_stack", self.frame_stack)
-        positive_int("metrics_window", self.metrics_window)
+        if positive_int("metrics_window", self.metrics_window) > LONGEST:
+            raise ValueError(
+                f"metrics_window: got {self.metrics_window}, expected at most {LONGEST}"
+            )
 
     def steps_to_read(
         self, n_step: NStep, incomplete_n_step: str | None, sequences: SequenceShape | None

@@ -6,7 +6,7 @@ from rllib_buffers import masses_of
 from rllib_episodes import make_episode, mixed_episodes
 from rllib_oracle import read_rows
 
-from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer
+from rllib_per_acc import AccPrioritizedEpisodeReplayBuffer, PrioritizedReplay
 
 
 def make_buffer(**options) -> AccPrioritizedEpisodeReplayBuffer:
@@ -154,3 +154,10 @@ def test_nothing_to_add() -> None:
     before = masses_of(buffer)
     buffer.add([])
     assert masses_of(buffer) == before
+
+
+def test_a_window_that_nothing_can_hold() -> None:
+    with pytest.raises(ValueError, match=f"metrics_window: got {10**30}, expected at most"):
+        PrioritizedReplay(10, metrics_window=10**30)
+    with pytest.raises(ValueError, match=f"got {10**30}, expected at most"):
+        make_buffer(metrics_num_episodes_for_smoothing=10**30)
