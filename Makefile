@@ -204,5 +204,4 @@ bench: build ## Compare with RLlib's own buffers and tree, side by side
 
 clean: ## Remove .venv and everything built
 	rm -rf .venv* build dist gpu-bundle *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf $(VENV) .venv-ray-* build dist gpu-bundle *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find rllib_per_acc tests examples -name __pycache__ -prune -exec rm -rf {} +
