@@ -13,7 +13,7 @@ import numpy as np
 from rllib_per_acc.activity import Activity, Counts
 from rllib_per_acc.descriptions import anything, dict_of, integer, or_none, random_state, record
 from rllib_per_acc.draws import EMPTY, NothingToSampleError, Steps, draw
-from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.episode_chunk import EpisodeChunk, checked_chunks
 from rllib_per_acc.local_folder import Folder
 from rllib_per_acc.parts_on_file import LocalPart, Prepared, prepare_parts, save_parts
 from rllib_per_acc.replay_batch import ReplayBatch, RowHandle
@@ -122,7 +122,7 @@ class PrioritizedReplay(Resumable):
 
         So several replays can be added to, or none of them.
         """
-        chunks = list(chunks)
+        chunks = checked_chunks(chunks)
         first = None
         if weight is not None:
             first = checked_weight(weight, sum(map(len, chunks)))

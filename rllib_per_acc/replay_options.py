@@ -101,6 +101,10 @@ class ReplayOptions(PriorityOptions):
         if incomplete_n_step is not None:
             used = replace(self, incomplete_n_step=incomplete_n_step)  # type: ignore[arg-type]
         if sequences is not None:
+            if not isinstance(sequences, SequenceShape):
+                raise TypeError(
+                    f"sequences: got {sequences!r:.80}, expected a SequenceShape or None"
+                )
             sequences.check(n_step)
         if sequences is not None and sequences.length:
             return (sequences.length, sequences.length), sequences.least

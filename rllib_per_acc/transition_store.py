@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Counts
 from rllib_per_acc.columns import Prepared, Rows
-from rllib_per_acc.episode_chunk import EpisodeChunk
+from rllib_per_acc.episode_chunk import EpisodeChunk, checked_chunks
 from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, Episode
 from rllib_per_acc.memory_estimate import check_capacity
 from rllib_per_acc.replay_options import positive_int
@@ -99,8 +99,8 @@ class TransitionStore(LinkedRows):
                 case.
         """
         new_steps: dict[str, int] = {}
+        chunks = checked_chunks(chunks)
         for chunk in chunks:
-            chunk.check()
             new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
         evicted = self._to_evict(new_steps, evict)
         dropped = set(evicted)
