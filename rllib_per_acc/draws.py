@@ -90,6 +90,9 @@ def draw(
     """
     low, high = n_step
     too_late = store.num_episodes * (min(high, least) - 1) / store.num_steps
+    # Only then can all episodes be too short; nothing has been drawn yet.
+    if too_late >= 1 and store.episodes.longest() < min(low, least):
+        raise too_short(low, least, store.episodes.longest())
     parts: list[Transitions] = []
     missing, resampled = n, 0
     for _ in range(_MAX_ROUNDS):
@@ -102,8 +105,6 @@ def draw(
             if low == high:  # what was not used is drawn next time
                 rng.bit_generator.advance(some.looked_at - asked)  # type: ignore[attr-defined]
             break
-        if not len(some.rows) and store.episodes.longest() < min(low, least):
-            raise too_short(low, least, store.episodes.longest())
         resampled += asked - len(some.rows)
         missing -= len(some.rows)
     else:

@@ -144,6 +144,14 @@ def test_a_wrong_argument_is_named_and_changes_nothing(make, call, name, bad):
     assert_equal(one.get_state(), two.get_state())
 
 
+@pytest.mark.parametrize("n_step", [5, 10**9, (5, 10**6)])
+def test_a_sample_of_too_long_transitions_draws_nothing(n_step):
+    one, two = replay(), replay()
+    with pytest.raises(ValueError, match=r"n_step: got .* longest stored episode has 4 steps"):
+        one.sample(4, n_step=n_step)
+    assert_equal(one.get_state(), two.get_state())
+
+
 TREES = [
     ("update", ["a", [0.5], [[0]], [8], [-1], None], [[1.0]]),
     ("update", [[0]], ["a", [float("nan")], [-1.0], [1.0, 2.0], None, [[1.0]], [1j]]),
