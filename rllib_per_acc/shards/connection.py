@@ -174,10 +174,10 @@ class ShardConnection:
         """Notes what a reply says, to the call with this number, if it is news."""
         if number < self._answered:
             return  # what is drawn ahead may be answered late
-        self._answered = number
         self.times = reply.times
         self.lives.merge(reply.lives)
         self.status = reply.status
+        self._answered = number
 
     # Calls
 
@@ -312,8 +312,8 @@ class ShardConnection:
     def _note(self, call: Call, reply: Reply) -> None:
         self._learn(call.number, reply)
         if call in self._sent:
-            self._sent.remove(call)
             self._note_refused(call, reply)
+            self._sent.remove(call)
 
     def _note_refused(self, call: Call, reply: Reply) -> None:
         for number, error in reply.refused.items():

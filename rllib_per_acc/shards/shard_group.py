@@ -173,14 +173,15 @@ class ShardGroup:
 
     def add(self, prepared: PreparedAdd, number: int) -> None:
         """Sends what was prepared and does not wait for it; again with one number does nothing."""
-        for connection in self._at(prepared.parts):
-            shard = connection.index
-            with contextlib.suppress(ShardLostError):  # it is counted, as what is under way
-                connection.send(
-                    "add", prepared.parts[shard], size=prepared.sizes[shard], number=number
-                )
+        for shard, arguments in prepared.parts.items():
+            self.send(shard, "add", arguments, prepared.sizes[shard], number)
         if len(self) > 1:
             self.routes.sent(prepared.chunks, prepared.dealt)
+
+    def send(self, shard: int, method: str, arguments: Frozen, size: int, number: int) -> None:
+        """Sends to one shard; again with one number does nothing. What gets lost is counted."""
+        with contextlib.suppress(ShardLostError):
+            self.connections[shard].send(method, arguments, size=size, number=number)
 
     def _at(self, shards: Iterable[int]) -> list[ShardConnection]:
         return [self.connections[shard] for shard in shards]

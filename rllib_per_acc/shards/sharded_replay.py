@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from rllib_per_acc.activity import Activity, Counts
+from rllib_per_acc.changes import Change
 from rllib_per_acc.copies import NoCopies
 from rllib_per_acc.descriptions import anything, integer, list_of, or_none, record
 from rllib_per_acc.draws import NothingToSampleError, Steps
@@ -128,14 +129,15 @@ class ShardedReplay(NoCopies, AllOrNothing):
     def _group(self) -> ShardGroup:
         return self._shards.group
 
-    @serialized
     def close(self) -> None:
         """Ends the actors. What they hold is gone. Closing again does nothing.
 
         Every other call, and every call of a writer, is an error from then on. A replay that is
         used as a context manager is closed at its end.
         """
-        self._shards.close()
+        with self._lock:
+            self._unfinished = None  # there is nobody to send it to
+            self._shards.close()
 
     def __enter__(self) -> ShardedReplay:
         return self
@@ -178,9 +180,11 @@ class ShardedReplay(NoCopies, AllOrNothing):
     def _send(self, prepared: PreparedAdd) -> None:
         self._draws.advance()
         number = self._group.next_number()
-        self._recent.note(number, prepared.parts)
-        self._group.add(prepared, number)
-        self._asked_since_add = False
+        change = Change()
+        change.call(self._recent.note, number, prepared.parts)
+        change.call(self._group.add, prepared, number)
+        change.let(self, "_asked_since_add", False)
+        self._commit(change)
 
     @reporting
     def add(
@@ -258,9 +262,14 @@ class ShardedReplay(NoCopies, AllOrNothing):
         error = self._group.earlier_error()
         if error is not None:
             raise error  # nothing of the batch counts as sampled
-        self._activity.merge(drawn.activity)
-        self._asked_since_add = True
-        self._sampled += drawn.activity.counts.of_samples()
+        activity = Activity(self._activity.window)
+        activity.merge(self._activity)
+        activity.merge(drawn.activity)
+        change = Change()
+        change.let(self, "_activity", activity)
+        change.let(self, "_sampled", self._sampled + drawn.activity.counts.of_samples())
+        change.let(self, "_asked_since_add", True)
+        self._commit(change)
         if isinstance(drawn, SingleDraw):
             everything = np.arange(len(drawn.columns["rewards"]))
             handles = [UnionHandle(0, everything, drawn.handle)]
@@ -280,18 +289,22 @@ class ShardedReplay(NoCopies, AllOrNothing):
     def update(self, handle: list[UnionHandle], priorities: Floats) -> None:
         """Sends priorities; see `PrioritizedReplay.update`."""
         self._draws.advance()
-        number = self._group.next_number()
+        group = self._group
+        change, number = Change(), group.next_number()
         for shard, positions, rows in handle:
-            connection = self._group.connections[shard]
-            arguments = Frozen((rows, priorities[positions]))
+            connection, size = group.connections[shard], len(positions)
             try:
                 if connection.is_up():
                     connection.make_room()
-                    connection.send("update", arguments, size=len(positions), number=number)
-                    continue
             except ShardLostError:
                 pass
-            connection.dropped_priorities += len(positions)
+            if connection.is_up():
+                arguments = Frozen((rows, priorities[positions]))
+                change.call(group.send, shard, "update", arguments, size, number)
+            else:
+                dropped = connection.dropped_priorities + size
+                change.let(connection, "dropped_priorities", dropped)
+        self._commit(change)
 
     # Looking at it
 
@@ -308,12 +321,16 @@ class ShardedReplay(NoCopies, AllOrNothing):
         # is in them.
         adds = self._counters().lifetimes.of_adds()
         statuses = [c.status for c in group.connections if c.status is not None]
-        taken, self._activity = self._activity, Activity(self._activity.window)
+        taken = Activity(self._activity.window)
+        taken.merge(self._activity)
         taken.counts = taken.counts.of_samples() + (adds - self._adds_reported)
-        self._adds_reported = adds
         if taken.counts.num_adds and (len(group) > 1 or not taken.steps_stored):
             taken.steps_stored = deque([sum(status.steps for status in statuses)])
             taken.episodes_stored = deque([sum(status.episodes for status in statuses)])
+        change = Change()
+        change.let(self, "_activity", Activity(taken.window))
+        change.let(self, "_adds_reported", adds)
+        self._commit(change)
         return taken
 
     def _counters(self) -> PartCounters:

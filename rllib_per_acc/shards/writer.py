@@ -7,6 +7,7 @@ from typing import Any
 
 from ray.actor import ActorHandle
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.replay_options import ReplayOptions
 from rllib_per_acc.shards.known_steps import KnownSteps
@@ -66,7 +67,9 @@ class ShardWriter(AllOrNothing):
         weight = self._known.check(chunks, weight)
         group = self._connected()
         prepared = group.prepare_add(chunks, weight, ())
-        group.add(prepared, group.next_number())
+        change = Change()
+        change.call(group.add, prepared, group.next_number())
+        self._commit(change)
         group.raise_earlier()
 
     @serialized
