@@ -15,6 +15,7 @@
 
 namespace {
 
+// Asks for the line of each node's grandchildren.
 template <class V>
 void prefetch_four(const double* sums, typename V::Indices node) {
   alignas(64) std::int64_t nodes[V::width];
@@ -22,11 +23,23 @@ void prefetch_four(const double* sums, typename V::Indices node) {
   for (std::int64_t i : nodes) __builtin_prefetch(sums + 8 * i, 0, 2);
 }
 
+// Asks for the lines of the grandchildren of each node's grandchildren, one of which is needed.
+template <class V>
+void prefetch_sixteen(const double* sums, typename V::Indices node) {
+  alignas(64) std::int64_t nodes[V::width];
+  V::store(nodes, node, 0);
+  for (std::int64_t i : nodes) {
+    for (int line = 0; line < 4; ++line) __builtin_prefetch(sums + 32 * i + 8 * line, 0, 2);
+  }
+}
+
 // V is a vector of V::width descents: V::Reals, V::Indices and V::Mask, with the operations below.
 // Up to V::groups vectors are in flight.
 template <class V, int Groups>
 bool descend_block(const double* sums, int levels, const double* masses, std::int64_t* indices) {
   constexpr int cached_levels = 10;
+  // So few wait for memory with nothing to do: they ask for more than they need, a step earlier.
+  constexpr bool few = Groups * V::width <= 8;
   typename V::Reals mass[Groups];
   typename V::Indices node[Groups];
   const typename V::Reals total = V::broadcast(sums[2]);
@@ -43,12 +56,15 @@ bool descend_block(const double* sums, int levels, const double* masses, std::in
   for (int level = levels % 2; level < levels; level += 2) {
     for (int g = 0; g < Groups; ++g) {
       const typename V::Indices start = node[g];
+      if (few && level + 2 >= cached_levels && level + 2 < levels) {
+        prefetch_sixteen<V>(sums, start);
+      }
       const typename V::Reals first = V::template gather<8>(sums, start);
       const typename V::Reals second = V::template gather<8>(sums + 2, start);
       const typename V::Mask right = V::step(V::add(first, second), mass[g], node[g]);
       V::step(V::left_below(sums, start, right, first), mass[g], node[g]);
       // The nearest cache has too few lines in flight; the next one is asked before it is.
-      if (level >= cached_levels && level + 2 < levels) prefetch_four<V>(sums, node[g]);
+      if (!few && level >= cached_levels && level + 2 < levels) prefetch_four<V>(sums, node[g]);
     }
   }
   bool found_empty = false;
