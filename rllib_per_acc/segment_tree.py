@@ -141,7 +141,7 @@ class PriorityTree:
         self._tree.assign(state["leaves"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (PriorityTree, (self.capacity, self.device), self.get_state())
+        return _reduced(self, PriorityTree, self.capacity, self.device)
 
     def __repr__(self) -> str:
         return f"PriorityTree(capacity={self.capacity}, device={self.device!r})"
@@ -209,7 +209,8 @@ class _SegmentTree:
         self._tree.assign(leaves[: self.capacity])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), (self.capacity,), self.get_state())
+        sums = isinstance(self, SumSegmentTree)
+        return _reduced(self, SumSegmentTree if sums else MinSegmentTree, self.capacity)
 
 
 class SumSegmentTree(_SegmentTree):
@@ -288,10 +289,19 @@ def power(values: ArrayLike, exponent: float) -> float | NDArray[np.float64]:
     return _core.power(values, exponent)
 
 
-def _restored(tree_class: type, arguments: tuple[Any, ...], state: Any) -> Any:
-    """A tree from a pickle or of a copy."""
-    tree = tree_class(*arguments)
-    tree.set_state(state)
+def _reduced(tree: Any, base: type[Any], *arguments: Any) -> tuple[Any, ...]:
+    """What a pickle keeps of a tree: of a subclass its class, and what else it has."""
+    more = {name: value for name, value in vars(tree).items() if name not in ("_tree", "device")}
+    return _restored, (type(tree), base, arguments, base.get_state(tree)), more or None
+
+
+def _restored(
+    tree_class: type[Any], base: type[Any], arguments: tuple[Any, ...], state: Any
+) -> Any:
+    """A tree from a pickle or of a copy; a subclass may be made of other arguments."""
+    tree: Any = object.__new__(tree_class)
+    base.__init__(tree, *arguments)
+    base.set_state(tree, state)
     return tree
 
 

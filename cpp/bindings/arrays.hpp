@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "page_array.hpp"
 
 namespace rpa {
 
@@ -24,11 +27,20 @@ inline std::string complaint(const char* name, std::int64_t position, bool scala
   return name + at + " is " + got + ": expected " + expected;
 }
 
-// A batch of T (int64 or float64) that lives as long as this object.
-template <class T>
+// The check of a batch that takes everything.
+struct Unchecked {
+  template <class T>
+  std::int64_t operator()(const T*, std::int64_t) const {
+    return -1;
+  }
+};
+
+// A batch of T (int64 or float64) that lives as long as this object. `check` is given piece after
+// piece, right after it was copied, and says where its first bad value is, or -1.
+template <class T, class Check = Unchecked>
 class Batch {
  public:
-  Batch(py::handle value, const char* name) : name_(name) {
+  Batch(py::handle value, const char* name, Check check = {}) : check_(check), name_(name) {
     if (is_plain_array<T>(value)) {
       copy<T>(py::reinterpret_borrow<py::array>(value));
     } else if (integer && is_plain_array<std::int32_t>(value)) {
@@ -40,14 +52,19 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  const T* data() const { return scalar_ ? &value_ : copy_.get(); }
+  const T* data() const { return data_; }
   std::int64_t size() const { return size_; }
   bool scalar() const { return scalar_; }
   const char* name() const { return name_; }
+  // Where the first bad value is, or -1.
+  std::int64_t bad() const { return bad_; }
 
   std::string complain(std::int64_t position, const std::string& expected) const {
     return complaint(name_, position, scalar_, repr(py::cast(data()[position])), expected);
   }
+
+ protected:
+  const Check check_;
 
  private:
   static constexpr bool integer = std::is_same_v<T, std::int64_t>;
@@ -66,15 +83,35 @@ class Batch {
   // checked and what is used must be the same values.
   template <class Item>
   void copy(const py::array& array) {
+    constexpr std::int64_t piece = 4096;  // stays in the nearest cache
     size_ = array.size();
-    copy_.reset(new T[static_cast<std::size_t>(size_)]);
-    std::copy_n(static_cast<const Item*>(array.data()), size_, copy_.get());
+    T* const to = memory(size_);
+    const auto* from = static_cast<const Item*>(array.data());
+    for (std::int64_t j = 0; j < size_; j += piece) {
+      const std::int64_t n = std::min(piece, size_ - j);
+      std::copy_n(from + j, n, to + j);
+      if (bad_ < 0) note(check_(to + j, n), j);
+    }
+    data_ = to;
+  }
+
+  void note(std::int64_t bad, std::int64_t from) {
+    if (bad >= 0) bad_ = from + bad;
+  }
+
+  // Uninitialized, or of zeros where huge pages are worth it.
+  T* memory(std::int64_t size) {
+    if (size <= few) return few_;
+    if (size < many) return (some_ = std::make_unique_for_overwrite<T[]>(size)).get();
+    return many_.emplace(size).data();
   }
 
   void set_scalar(T value) {
-    value_ = value;
+    few_[0] = value;
+    data_ = few_;
     size_ = 1;
     scalar_ = true;
+    note(check_(data_, 1), 0);
   }
 
   // Python's own numbers, without a detour over NumPy.
@@ -151,14 +188,18 @@ class Batch {
     }
   }
 
+  static constexpr std::int64_t few = 64, many = std::int64_t{1} << 19;
+
   const char* name_;
-  std::unique_ptr<T[]> copy_;
+  const T* data_ = nullptr;
   std::int64_t size_ = 0;
+  std::int64_t bad_ = -1;
   bool scalar_ = false;
-  T value_{};
+  T few_[few];
+  std::unique_ptr<T[]> some_;
+  std::optional<PageArray<T>> many_;
 };
 
-using Indices = Batch<std::int64_t>;
 using Values = Batch<double>;
 
 // A new array for results, or, for a scalar call, one slot.
@@ -166,15 +207,29 @@ template <class T>
 class Result {
  public:
   Result(std::int64_t size, bool scalar) : scalar_(scalar) {
-    if (!scalar) array_ = py::array_t<T>(size);
+    if (!scalar) array_ = new_array(size);
   }
-  T* data() { return scalar_ ? &value_ : array_.mutable_data(); }
-  py::object take() { return scalar_ ? py::cast(value_) : py::object(std::move(array_)); }
+  T* data() {
+    return scalar_ ? &value_ : reinterpret_cast<T*>(py::detail::array_proxy(array_.ptr())->data);
+  }
+  py::object take() { return scalar_ ? py::cast(value_) : std::move(array_); }
 
  private:
+  // What py::array_t does by way of vectors of shapes and strides.
+  static py::object new_array(std::int64_t size) {
+    auto& numpy = py::detail::npy_api::get();
+    Py_intptr_t shape = size;
+    PyObject* array = numpy.PyArray_NewFromDescr_(
+        numpy.PyArray_Type_,
+        numpy.PyArray_DescrFromType_(py::detail::npy_format_descriptor<T>::value), 1, &shape,
+        nullptr, nullptr, 0, nullptr);
+    if (array == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(array);
+  }
+
   bool scalar_;
   T value_{};
-  py::array_t<T> array_;
+  py::object array_;
 };
 
 }  // namespace rpa

@@ -55,15 +55,60 @@ struct Names<PairNode> {
 
 inline std::string number(double value) { return repr(py::float_(value)); }
 
-inline void check_indices(const Indices& indices, std::int64_t capacity) {
-  const std::int64_t at = first_bad_index(indices.data(), indices.size(), capacity);
-  if (at >= 0) {
-    throw py::index_error(
-        indices.complain(at, "0 <= index < " + std::to_string(capacity) + ", the capacity"));
+// Leaves of a tree.
+struct IndexCheck {
+  std::int64_t capacity;
+  std::int64_t operator()(const std::int64_t* indices, std::int64_t n) const {
+    return first_bad_index(indices, n, capacity);
   }
-}
+};
 
-inline void check_same_length(const Indices& indices, const Values& values) {
+class Indices : public Batch<std::int64_t, IndexCheck> {
+ public:
+  template <class T>
+  Indices(py::handle value, const T& tree) : Batch(value, "indices", {tree.capacity()}) {}
+
+  void check() const {
+    if (bad() < 0) return;
+    throw py::index_error(
+        complain(bad(), "0 <= index < " + std::to_string(check_.capacity) + ", the capacity"));
+  }
+};
+
+// Numbers from 0 to a limit.
+struct MassCheck {
+  double limit;
+  std::int64_t operator()(const double* masses, std::int64_t n) const {
+    return first_bad_mass(masses, n, limit);
+  }
+};
+using Masses = Batch<double, MassCheck>;
+
+// The numbers that a tree holds. Masses are checked; the single trees take any float, as RLlib's
+// do.
+template <class Node>
+class Leaves : public Values {
+ public:
+  template <class T>
+  Leaves(py::handle value, const T&, const char* name) : Values(value, name) {}
+  void check() const {}
+};
+template <>
+class Leaves<PairNode> : public Masses {
+ public:
+  template <class T>
+  Leaves(py::handle value, const T& tree, const char* name)
+      : Masses(value, name, {mass_limit(tree.padded())}) {}
+
+  void check() const {
+    if (bad() < 0) return;
+    throw py::value_error(complain(
+        bad(), "a finite mass >= 0 and <= " + number(check_.limit) + " (sums must stay finite)"));
+  }
+};
+
+template <class Numbers>
+void check_same_length(const Indices& indices, const Numbers& values) {
   if (indices.size() == values.size() && indices.scalar() == values.scalar()) return;
   const auto length = [](const auto& batch) {
     return batch.scalar() ? "a scalar" : "of length " + std::to_string(batch.size());
@@ -72,27 +117,15 @@ inline void check_same_length(const Indices& indices, const Values& values) {
                         values.name() + " is " + length(values) + ": expected equal lengths");
 }
 
-// Masses are checked; the single trees take any float, as RLlib's do.
-template <class T>
-void check_values(const T& tree, const Values& values) {
-  if constexpr (std::is_same_v<typename T::node_type, PairNode>) {
-    const double limit = mass_limit(tree.padded());
-    const std::int64_t at = first_bad_mass(values.data(), values.size(), limit);
-    if (at >= 0) {
-      throw py::value_error(values.complain(
-          at, "a finite mass >= 0 and <= " + number(limit) + " (sums must stay finite)"));
-    }
-  }
-}
-
 template <class T>
 void update_with(T& tree, py::handle indices_arg, py::handle values_arg,
                  UpdateAlgorithm algorithm) {
-  const Indices indices(indices_arg, "indices");
-  const Values values(values_arg, Names<typename T::node_type>::values);
+  using Node = typename T::node_type;
+  const Indices indices(indices_arg, tree);
+  const Leaves<Node> values(values_arg, tree, Names<Node>::values);
   check_same_length(indices, values);
-  check_indices(indices, tree.capacity());
-  check_values(tree, values);
+  indices.check();
+  values.check();
   locked(tree, indices.size(),
          [&] { tree.update(indices.data(), values.data(), indices.size(), algorithm); });
 }
@@ -119,10 +152,11 @@ void update_by(T& tree, py::handle indices, py::handle values, const std::string
 // `by`: a path to find by, or nothing.
 template <class T, class... By>
 py::object find_with(const T& tree, py::handle masses_arg, const By&... by) {
-  const Values masses(masses_arg, Names<typename T::node_type>::lookup);
-  const std::int64_t at =
-      first_bad_mass(masses.data(), masses.size(), std::numeric_limits<double>::max());
-  if (at >= 0) throw py::value_error(masses.complain(at, "a finite number >= 0"));
+  const Masses masses(masses_arg, Names<typename T::node_type>::lookup,
+                      {std::numeric_limits<double>::max()});
+  if (masses.bad() >= 0) {
+    throw py::value_error(masses.complain(masses.bad(), "a finite number >= 0"));
+  }
   Result<std::int64_t> found(masses.size(), masses.scalar());
   std::int64_t* out = found.data();
   bool empty = false;
@@ -145,10 +179,12 @@ py::object find_prefixsum(const T& tree, py::handle masses) {
 // The leaves at fractions, in [0, 1), of the sum, and their masses: one call for a sample.
 template <class T>
 py::tuple draw(const T& tree, py::handle fractions_arg) {
-  const Values fractions(fractions_arg, "fractions");
+  constexpr double below_one = 1.0 - std::numeric_limits<double>::epsilon() / 2;
+  const Masses fractions(fractions_arg, "fractions", {below_one});
   const std::int64_t n = fractions.size();
-  const std::int64_t at = first_bad_mass(fractions.data(), n, 1.0);
-  if (at >= 0) throw py::value_error(fractions.complain(at, "a number in [0, 1)"));
+  if (fractions.bad() >= 0) {
+    throw py::value_error(fractions.complain(fractions.bad(), "a number in [0, 1)"));
+  }
   Result<std::int64_t> indices(n, false);
   Result<double> masses(n, false);
   std::int64_t* found = indices.data();
@@ -168,8 +204,8 @@ py::tuple draw(const T& tree, py::handle fractions_arg) {
 
 template <class T>
 py::object read(const T& tree, py::handle indices_arg) {
-  const Indices indices(indices_arg, "indices");
-  check_indices(indices, tree.capacity());
+  const Indices indices(indices_arg, tree);
+  indices.check();
   Result<double> values(indices.size(), indices.scalar());
   double* out = values.data();
   locked(tree, indices.size(), [&] { tree.read(indices.data(), out, indices.size()); });
@@ -194,7 +230,7 @@ py::array_t<double> read_nodes(const T& tree) {
 
 template <class T>
 void assign(T& tree, py::handle values_arg) {
-  const Values values(values_arg, "leaves");
+  const Leaves<typename T::node_type> values(values_arg, tree, "leaves");
   if (values.scalar() || values.size() > tree.capacity()) {
     throw py::value_error("leaves " +
                           (values.scalar() ? std::string("is a scalar")
@@ -202,7 +238,7 @@ void assign(T& tree, py::handle values_arg) {
                           ": expected an array of at most " + std::to_string(tree.capacity()) +
                           " values, the capacity");
   }
-  check_values(tree, values);
+  values.check();
   locked(tree, tree.capacity(), [&] { tree.assign(values.data(), values.size()); });
 }
 
@@ -239,10 +275,22 @@ inline void check_capacity(std::int64_t capacity, std::int64_t largest) {
   }
 }
 
+[[noreturn]] inline void throw_memory_error(std::int64_t capacity, std::size_t bytes,
+                                            const std::string& where) {
+  const std::string message = "capacity is " + std::to_string(capacity) + ": such a tree takes " +
+                              std::to_string(bytes) + " bytes of " + where;
+  py::set_error(PyExc_MemoryError, message.c_str());
+  throw py::error_already_set();
+}
+
 template <class T>
 std::unique_ptr<T> make_tree(std::int64_t capacity) {
   check_capacity(capacity, T::max_capacity);
-  return std::make_unique<T>(capacity);
+  try {
+    return std::make_unique<T>(capacity);
+  } catch (const std::bad_alloc&) {
+    throw_memory_error(capacity, T::bytes_for(capacity), "memory");
+  }
 }
 
 // Everything but the constructor.

@@ -24,12 +24,10 @@ static std::unique_ptr<rpa::DeviceTree> make_tree(std::int64_t capacity, bool ho
     rpa::without_gil([&] { tree = rpa::acc::make_device_tree(capacity); });
     return tree;
   } catch (const std::bad_alloc&) {
-    const std::string message =
-        "a tree of capacity " + std::to_string(capacity) + " takes " +
-        std::to_string(rpa::DeviceTree::bytes_for(capacity)) + " bytes of device memory" +
-        (host ? "" : "; free are " + std::to_string(rpa::acc::accelerator().free_memory));
-    py::set_error(PyExc_MemoryError, message.c_str());
-    throw py::error_already_set();
+    rpa::throw_memory_error(
+        capacity, rpa::DeviceTree::bytes_for(capacity),
+        "device memory" +
+            (host ? "" : "; free are " + std::to_string(rpa::acc::accelerator().free_memory)));
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "device_use.hpp"
-#include "node_array.hpp"
+#include "page_array.hpp"
 #include "parallel.hpp"
 
 namespace rpa::RPA_BACKEND {
@@ -44,7 +44,7 @@ class DeviceArray {
   }
 
  private:
-  NodeArray<T> host_;
+  PageArray<T> host_;
   std::int64_t count_;
 };
 

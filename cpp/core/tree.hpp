@@ -12,7 +12,7 @@
 #include "call_lock.hpp"
 #include "descend_paths.hpp"
 #include "node.hpp"
-#include "node_array.hpp"
+#include "page_array.hpp"
 #include "update_algorithm.hpp"
 
 namespace rpa {
@@ -29,6 +29,11 @@ class Tree {
   // Below this many elements a call ends before handing over the GIL would pay.
   static constexpr std::int64_t gil_threshold = 4096;
   static constexpr std::int64_t max_capacity = std::int64_t{1} << 56;
+
+  // Bytes of memory that a tree of this capacity takes.
+  static std::size_t bytes_for(std::int64_t capacity) {
+    return 2 * static_cast<std::size_t>(padded_for(capacity)) * sizeof(Node);
+  }
 
   // All leaves empty. capacity in [1, max_capacity]; throws std::bad_alloc.
   explicit Tree(std::int64_t capacity);
@@ -74,7 +79,7 @@ class Tree {
  private:
   std::int64_t capacity_;
   std::int64_t padded_;
-  NodeArray<Node> nodes_;
+  PageArray<Node> nodes_;
   mutable CallLock mutex_;
 };
 

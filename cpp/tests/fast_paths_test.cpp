@@ -154,7 +154,7 @@ void tables_are_measured_and_set() {
 // Large trees start at a huge page; all are empty.
 void memory_starts_empty() {
   for (std::int64_t count : {2, 1000, 1 << 18, (1 << 18) + 2}) {
-    const rpa::NodeArray<PairNode> nodes(count);
+    const rpa::PageArray<PairNode> nodes(count);
     const std::uintptr_t large = nodes.bytes() >= (std::size_t{1} << 22) ? 1 << 21 : 64;
     CHECK(reinterpret_cast<std::uintptr_t>(nodes.data()) % large == 0);
     for (std::int64_t i = 0; i < count; ++i) {

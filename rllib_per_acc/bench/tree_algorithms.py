@@ -15,6 +15,8 @@ from rllib_per_acc.segment_tree import PriorityTree
 
 # Leaves, as exponents of two.
 TREES, QUICK_TREES = (10, 16, 21, 24), (10, 16, 21)
+DESCENT_TREES, QUICK_DESCENT_TREES = (12, 16, 18, 21, 23), (12, 18, 21)
+DESCENT_BATCHES = (64, 512, 4096, 32768)
 ALGORITHMS = ("per_element", "touched", "rebuild")
 
 
@@ -25,6 +27,7 @@ def run(
     return [
         _crossover(settings, plain_c, ours, rng),
         _dispatch(settings, rng),
+        _descents(settings, rng),
     ]
 
 
@@ -88,6 +91,50 @@ def _dispatch(settings: Settings, rng: np.random.Generator) -> Table:
             "per_element above 4,096, rebuild below 1/256 of the leaves. Where the choice seems "
             "more than 15% off it is measured twice more, and the median of the three counts.",
             f"Costs measured on this machine, in ns: {_core.cost_table()}",
+        ),
+    )
+
+
+def _find_by(tree: Any, name: str) -> Any:
+    return lambda masses: tree.find_by(masses, name)
+
+
+def _descents(settings: Settings, rng: np.random.Generator) -> Table:
+    """All paths of the descent beside the one that was chosen."""
+    names = _core.allowed_descents()
+    rows: list[list[Any]] = []
+    for exponent in QUICK_DESCENT_TREES if settings.quick else DESCENT_TREES:
+        n = 1 << exponent
+        tree = _core.PriorityTree(n)
+        tree.assign(rng.random(n) + 0.01)
+        limit = 0.8 * tree.sum()
+        for k in DESCENT_BATCHES:
+            settings.progress(f"tree: descents, {k:,} in 2^{exponent} leaves")
+            fresh = partial(rng.uniform, 0.0, limit, k)
+            while _core.chosen_descent(n, k) is None:
+                tree.find_prefixsum(fresh())
+            contenders: dict[str, Any] = {name: _find_by(tree, name) for name in names}
+            times = interleaved(
+                contenders,
+                fresh,
+                repeats=11 if settings.quick else 41,
+                seconds=0.3 if settings.quick else 2.0,
+            )
+            chosen = str(_core.chosen_descent(n, k))
+            best = min(times, key=lambda name: times[name].median)
+            loss = times[best].times_faster_than(times[chosen])
+            rows.append(
+                [f"2^{exponent}", k, *(timing.median * 1e6 for timing in times.values()),
+                 chosen, best, loss]
+            )  # fmt: skip
+    return Table(
+        name="tree.descents",
+        title="Descents by every path, microseconds, and the path that was chosen",
+        columns=("leaves", "batch", *names, "chosen", "best", "chosen / best"),
+        rows=rows,
+        notes=(
+            f"This processor has {', '.join(_core.descents())}. The choice was made by trials for "
+            "each size, before these times were taken.",
         ),
     )
 

@@ -25,6 +25,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "BATCHES", (8, 512))
     monkeypatch.setattr(tree, "_POST_UPDATE", {8: tree._POST_UPDATE[8]})
     monkeypatch.setattr(tree_algorithms, "QUICK_TREES", (3, 8))
+    monkeypatch.setattr(tree_algorithms, "QUICK_DESCENT_TREES", (3, 8))
     # Others are slow to import; test_tree_baselines.py has them.
     monkeypatch.setattr(peers, "PEERS", {"RLlib": peers.RLlibTree})
 
@@ -42,7 +43,7 @@ def test_bench_tree_prints_writes_and_draws(tmp_path: pathlib.Path) -> None:
     names = [table["name"] for table in written["tables"]]
     assert names == [
         "tree.plain_c", "tree.peers", "tree.calls", "tree.post_find", "tree.post_update",
-        "tree.crossover", "tree.dispatch",
+        "tree.crossover", "tree.dispatch", "tree.descents",
     ]  # fmt: skip
     for table in written["tables"]:
         assert table["title"] in " ".join(result.output.split())

@@ -24,6 +24,32 @@ def test_a_copy_of_a_priority_tree(device, capacity, made_by):
     assert (other[0], tree.sum()) == (7.0, before)
 
 
+class NamedTree(PriorityTree):
+    """A subclass that is made of other arguments."""
+
+    def __init__(self, name):
+        super().__init__(5, device="cpu")
+        self.name = name
+
+
+class NamedSums(SumSegmentTree):
+    """The same of a single tree."""
+
+    def __init__(self, name):
+        super().__init__(5)
+        self.name = name
+
+
+@pytest.mark.parametrize("made_by", [copy.deepcopy, lambda tree: pickle.loads(pickle.dumps(tree))])
+@pytest.mark.parametrize("tree_class", [NamedTree, NamedSums])
+def test_a_copy_of_a_subclass_is_one(made_by, tree_class):
+    tree = tree_class("mine")
+    tree._tree.update(3, 2.0)
+    other = made_by(tree)
+    assert type(other) is tree_class
+    assert (other.name, other[3], other.sum()) == ("mine", 2.0, 2.0)
+
+
 @pytest.mark.parametrize("made_by", [copy.deepcopy, lambda tree: pickle.loads(pickle.dumps(tree))])
 @pytest.mark.parametrize("tree_class", [SumSegmentTree, MinSegmentTree])
 def test_a_copy_of_a_single_tree(tree_class, made_by):

@@ -119,10 +119,11 @@ def test_draw_is_a_search_at_fractions_of_the_sum(device, n):
 
 def test_draw_refuses_what_is_no_fraction(device):
     tree = tree_of([1.0, 2.0], device)
-    for bad in (-0.1, 1.5, np.nan):
+    for bad in (-0.1, 1.0, 1.5, np.nan):
         with pytest.raises(
             ValueError, match=r"fractions\[1\] is .*: expected a number in \[0, 1\)"
         ):
             tree.draw([0.5, bad])
+    assert tree.draw([0.5, np.nextafter(1.0, 0.0)])[0].tolist() == [1, 1]
     with pytest.raises(ValueError, match=r"sum is 0\.0"):
         PriorityTree(5, device=device).draw([0.5])

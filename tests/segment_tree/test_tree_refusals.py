@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tree_reference import padded, refused
 
-from rllib_per_acc import PriorityTree
+from rllib_per_acc import MinSegmentTree, PriorityTree, SumSegmentTree
 
 ARRAY_SIZES = [8, 600, 5000]  # one for each way an update may be carried out
 
@@ -167,3 +167,25 @@ def test_capacities_that_are_no_integers(device, capacity):
 def test_capacities_that_no_machine_holds(device, capacity):
     with pytest.raises((ValueError, MemoryError)):
         PriorityTree(capacity, device=device)
+
+
+@pytest.mark.parametrize("tree_class", [PriorityTree, SumSegmentTree, MinSegmentTree])
+def test_a_capacity_that_no_memory_has_is_an_error_that_says_so(tree_class):
+    size = 2 * 2**55 * (16 if tree_class is PriorityTree else 8)
+    with pytest.raises(MemoryError, match=rf"capacity is {2**55}: such a tree takes {size} bytes"):
+        tree_class(2**55, **({"device": "cpu"} if tree_class is PriorityTree else {}))
+
+
+def test_the_first_wrong_value_of_a_long_batch_is_named(device):
+    tree = PriorityTree(10, device=device)
+    indices, masses = np.zeros(20_000, np.int64), np.ones(20_000)
+    for at in (0, 4095, 4096, 19_999):
+        wrong = indices.copy()
+        wrong[at:] = 10
+        with pytest.raises(IndexError, match=rf"indices\[{at}\] is 10"):
+            tree.update(wrong, masses)
+        wrong = masses.copy()
+        wrong[at:] = -1.0
+        with pytest.raises(ValueError, match=rf"masses\[{at}\] is -1"):
+            tree.update(indices, wrong)
+    assert tree.sum() == 0.0
