@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.replay_options import non_negative_int
 
 
@@ -39,6 +41,10 @@ class Counts:
     def __sub__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, name) - getattr(other, name) for name in _NAMES))
 
+    def arrivals(self) -> Counts:
+        """What came, and by how many calls."""
+        return Counts(self.num_adds, self.episodes_added, self.steps_added)
+
     def of_adds(self) -> Counts:
         """What `add` counted."""
         return Counts(*(getattr(self, name) for name in _NAMES[:_NUM_OF_ADDS]))
@@ -57,10 +63,9 @@ class Activity:
 
     Attributes:
         counts: The sums.
-        episodes_stored: Episodes stored after each `add`.
-        steps_stored: Steps stored after each `add`.
-        utilization: Of each `sample`, distinct steps per step sampled.
-        n_step: Of each `sample`, the mean number of steps of a transition.
+        added: After each `add` the episodes and the steps that are stored.
+        sampled: Of each `sample`, distinct steps per step sampled, and the mean number of steps of
+            a transition.
 
     Args:
         window: How many of the last calls the windows hold.
@@ -69,19 +74,39 @@ class Activity:
     def __init__(self, window: int) -> None:
         self.window = window
         self.counts = Counts()
-        self.episodes_stored: deque[int] = deque(maxlen=window)
-        self.steps_stored: deque[int] = deque(maxlen=window)
-        self.utilization: deque[float] = deque(maxlen=window)
-        self.n_step: deque[float] = deque(maxlen=window)
+        self.added: deque[tuple[int, int]] = deque(maxlen=window)
+        self.sampled: deque[tuple[float, float]] = deque(maxlen=window)
 
-    def log_add(self, counts: Counts, *, episodes_stored: int, steps_stored: int) -> None:
-        """Notes one `add`: what came and went, and what is stored after it."""
-        self.counts += counts
-        self.episodes_stored.append(episodes_stored)
-        self.steps_stored.append(steps_stored)
+    @property
+    def episodes_stored(self) -> list[int]:
+        """Episodes stored after each `add`."""
+        return [episodes for episodes, _ in self.added]
 
-    def log_sample(
+    @property
+    def steps_stored(self) -> list[int]:
+        """Steps stored after each `add`."""
+        return [steps for _, steps in self.added]
+
+    @property
+    def utilization(self) -> list[float]:
+        """Of each `sample`, distinct steps per step sampled."""
+        return [utilization for utilization, _ in self.sampled]
+
+    @property
+    def n_step(self) -> list[float]:
+        """Of each `sample`, the mean number of steps of a transition."""
+        return [n_step for _, n_step in self.sampled]
+
+    def plan_add(
+        self, change: Change, counts: Counts, *, episodes_stored: int, steps_stored: int
+    ) -> None:
+        """Plans to note one `add`: what came and went, and what is stored after it."""
+        change.let(self, "counts", self.counts + counts)
+        change.call(_append_once, self.added, (episodes_stored, steps_stored))
+
+    def plan_sample(
         self,
+        change: Change,
         *,
         steps: int,
         distinct_steps: int,
@@ -89,18 +114,36 @@ class Activity:
         resampled: int,
         mean_n_step: float,
     ) -> None:
-        """Notes one `sample`."""
-        counts = self.counts
+        """Plans to note one `sample`."""
+        counts = copy.copy(self.counts)
         counts.num_samples += 1
         counts.steps_sampled += steps
         counts.distinct_steps += distinct_steps
         counts.distinct_episodes += distinct_episodes
         counts.resampled += resampled
-        self.utilization.append(distinct_steps / steps)
-        self.n_step.append(mean_n_step)
+        change.let(self, "counts", counts)
+        change.call(_append_once, self.sampled, (distinct_steps / steps, mean_n_step))
+
+    def log_add(self, counts: Counts, **stored: int) -> None:
+        """Notes one `add` at once; see `plan_add`."""
+        change = Change()
+        self.plan_add(change, counts, **stored)
+        change.make()
+
+    def log_sample(self, **of_sample: Any) -> None:
+        """Notes one `sample` at once; see `plan_sample`."""
+        change = Change()
+        self.plan_sample(change, **of_sample)
+        change.make()
 
     def merge(self, later: Activity) -> None:
         """Adds what happened later."""
         self.counts += later.counts
-        for name in ("episodes_stored", "steps_stored", "utilization", "n_step"):
-            getattr(self, name).extend(getattr(later, name))
+        self.added.extend(later.added)
+        self.sampled.extend(later.sampled)
+
+
+def _append_once(window: deque[Any], item: Any) -> None:
+    """Appends this very object, unless it is the last one: it was appended before."""
+    if not (window and window[-1] is item):
+        window.append(item)

@@ -40,7 +40,7 @@ class Change:
             function(*arguments)
 
 
-def grown(array: np.ndarray, num_rows: int) -> None:
+def grow(array: np.ndarray, num_rows: int) -> None:
     """Grows an array in place, where it is shorter. Rows beyond those in use do not count."""
     if len(array) < num_rows:
         array.resize((num_rows, *array.shape[1:]), refcheck=False)

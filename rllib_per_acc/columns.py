@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from rllib_per_acc.changes import Change, grow
 from rllib_per_acc.structures import Layout, flatten, layout_of, num_leaves_of, unflatten
 
 Rows = NDArray[np.int32]
@@ -44,6 +45,51 @@ def _as_objects(values: Any) -> np.ndarray:
     for i, value in enumerate(values):
         array[i] = value
     return array
+
+
+_WIDTH = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+"""Of the kinds of numbers: those that a kind may stand for are not wider."""
+
+
+def exactly(
+    values: np.ndarray, dtype: np.dtype[Any], what: str, any_kind: bool = False
+) -> np.ndarray:
+    """`values` with another dtype, where no value becomes another one.
+
+    Args:
+        values: Which.
+        dtype: Which they are to have. Integers may become floats, and so on, not the other way.
+        what: What they are, for the error message.
+        any_kind: Whether the other way is fine too.
+
+    Raises:
+        ValueError: If a value has no equal of that dtype.
+    """
+    if values.dtype == dtype:
+        return values
+    if dtype.kind == "O":
+        return values.astype(object)
+    fits = any_kind or _WIDTH.get(values.dtype.kind, 4) <= _WIDTH.get(dtype.kind, -1)
+    got = str(values.dtype)
+    if fits:
+        if values.dtype.kind not in "iu" and np.can_cast(values.dtype, dtype, "safe"):
+            return values.astype(dtype)
+        with np.errstate(all="ignore"):
+            cast = values.astype(dtype)
+            real = cast.real if values.dtype.kind != "c" else cast
+            wrong = real.astype(values.dtype) != values
+        if values.dtype.kind in "iu":  # there and back may wrap around, or stop at the greatest
+            wrong |= ((real < 0) != (values < 0)) | (real >= float(2 ** _bits(values.dtype)))
+        wrong &= ~(np.isnan(values) & np.isnan(cast))
+        if not wrong.any():
+            return cast
+        got = f"{values[wrong][0]} ({got})"
+    raise ValueError(f"{what}: got {got}, expected what is exactly {dtype}, as stored before")
+
+
+def _bits(dtype: np.dtype[Any]) -> int:
+    """Of the greatest number of a dtype of integers."""
+    return int(np.iinfo(dtype).max).bit_length()
 
 
 def owned(array: np.ndarray, num_rows: int) -> np.ndarray:
@@ -97,9 +143,13 @@ class Prepared(NamedTuple):
 class Column:
     """One nested quantity of every row, kept as one growing array per leaf.
 
-    Nesting, shapes and dtypes are those of the first values written. A wider dtype later widens
-    the column (no value is ever rounded); another shape or nesting is an error.
+    Nesting, shapes and dtypes are those of the first values written. Later values of another dtype
+    are taken where each of them is exactly one of the column's; no value is ever rounded. Another
+    shape or nesting is an error.
     """
+
+    _any_kind = False
+    """Whether floats may become integers, and so on, where they are equal."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -122,6 +172,8 @@ class Column:
             ValueError: If nesting, length or item shape differ from what the column holds.
         """
         layout = self.layout if self.leaves else layout_of(structs[0])
+        if not num_leaves_of(layout):
+            raise ValueError(f"{self.name}: got {structs[0]!r:.80}, expected at least one array")
         given = [flatten(struct, layout, self.name) for struct in structs]
         pieces = [
             [as_leaf(leaf, self.name, length) for leaf in leaves]
@@ -133,48 +185,65 @@ class Column:
                 for leaves, piece in zip(given, pieces, strict=True):
                     if piece[i].ndim > 1:  # items of various shapes that here have one
                         piece[i] = _as_objects(leaves[i])
-        for leaf, expected in zip(zip(*pieces, strict=True), self.leaves or pieces[0], strict=True):
-            for piece in leaf:
-                if piece.shape[1:] != expected.shape[1:]:
+        for i, expected in enumerate(self.leaves or pieces[0]):
+            for piece in pieces:
+                if piece[i].shape[1:] != expected.shape[1:]:
                     raise ValueError(
-                        f"{self.name}: got items of shape {piece.shape[1:]}, "
+                        f"{self.name}: got items of shape {piece[i].shape[1:]}, "
                         f"expected {expected.shape[1:]}"
                     )
+                if piece[i].dtype != expected.dtype:
+                    piece[i] = exactly(piece[i], expected.dtype, self.name, self._any_kind)
         if len(pieces) == 1:
             return Prepared(layout, pieces[0])
         return Prepared(layout, [np.concatenate(leaf) for leaf in zip(*pieces, strict=True)])
 
-    def write(
+    def plan(
         self,
+        change: Change,
+        freed: Rows,
         rows: Rows,
-        values: Prepared,
-        num_rows_allocated: int,
+        values: Prepared | None,
+        allocated: int,
         previous: Rows | None = None,
     ) -> None:
-        """Writes `values` at `rows`; the first write makes arrays of `num_rows_allocated` rows.
+        """Plans to drop what rows hold, and then to write.
 
         Args:
-            rows: Where.
-            values: What.
-            num_rows_allocated: Rows that there are, at the first write.
+            change: Gets what is to be done.
+            freed: Rows whose values are dropped.
+            rows: Where to write, perhaps some of these; of one named twice the last item counts.
+            values: What, as `prepare` returned it; None for nothing.
+            allocated: Rows that the column has to have from the first write on.
             previous: The row before each of `rows` in its episode, -1 where that starts, for
                 columns that keep items by what changes in them.
         """
-        if not self.leaves:
-            self.layout = values.layout
-            self.leaves = [self._empty(leaf, num_rows_allocated) for leaf in values.leaves]
-        for i, leaf in enumerate(values.leaves):
-            if leaf.dtype != self.leaves[i].dtype:
-                widest = np.promote_types(leaf.dtype, self.leaves[i].dtype)
-                self.leaves[i] = self.leaves[i].astype(widest, copy=False)
-            self._write_leaf(i, rows, leaf, previous)
+        leaves = self.leaves
+        if values is not None and not leaves:
+            leaves = [self._empty(leaf, allocated) for leaf in values.leaves]
+            change.let(self, "layout", values.layout)
+            change.let(self, "leaves", leaves)
+        for i, leaf in enumerate(leaves):
+            items = None if values is None else values.leaves[i]
+            self._plan_leaf(change, leaf, freed, rows, items, previous)
 
     def _empty(self, like: np.ndarray, num_rows: int) -> Any:
         """A leaf for items such as those of `like`."""
         return np.zeros((num_rows, *like.shape[1:]), like.dtype)
 
-    def _write_leaf(self, i: int, rows: Rows, items: np.ndarray, previous: Rows | None) -> None:
-        self.leaves[i][rows] = items
+    def _plan_leaf(
+        self,
+        change: Change,
+        leaf: Any,
+        freed: Rows,
+        rows: Rows,
+        items: np.ndarray | None,
+        previous: Rows | None,
+    ) -> None:
+        if leaf.dtype == object and len(freed):
+            change.put(leaf, freed, None)
+        if items is not None:
+            change.put(leaf, rows, items)
 
     def bytes_per_item(self, values: Prepared) -> int:
         """What an item such as these takes here (not what objects point to)."""
@@ -183,13 +252,7 @@ class Column:
     def reserve(self, num_rows: int) -> None:
         """Grows every leaf to `num_rows` rows, in place where the allocator can."""
         for leaf in self.leaves:
-            leaf.resize((num_rows, *leaf.shape[1:]), refcheck=False)
-
-    def clear(self, rows: Rows) -> None:
-        """Drops the references that object leaves hold at `rows`."""
-        for leaf in self.leaves:
-            if leaf.dtype == object:
-                leaf[rows] = None
+            grow(leaf, num_rows)
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Any:
         """The nested values at `rows`, copied: leaves of shape (len(rows), ...)."""
@@ -220,6 +283,13 @@ class Column:
             for i in range(num_leaves)
         ]
 
+    def check_rows(self, rows: Rows) -> None:
+        """Checks that what was restored holds something at these rows.
+
+        Raises:
+            ValueError: If it does not.
+        """
+
     def _restored_leaf(
         self, name: str, arrays: dict[str, np.ndarray], num_rows: int, allocated: int
     ) -> Any:
@@ -246,28 +316,27 @@ class OptionalColumn(Column):
         """Bytes allocated."""
         return super().nbytes + self.present.nbytes
 
-    def write(
+    def plan(
         self,
+        change: Change,
+        freed: Rows,
         rows: Rows,
-        values: Prepared,
-        num_rows_allocated: int,
+        values: Prepared | None,
+        allocated: int,
         previous: Rows | None = None,
     ) -> None:
-        """Writes `values` at `rows`, which have one from then on."""
-        super().write(rows, values, num_rows_allocated, previous)
-        if len(self.present) < num_rows_allocated:
-            self.present.resize(num_rows_allocated, refcheck=False)
-        self.present[rows] = True
+        """As of `Column`; rows have a value from the time on that one is written."""
+        super().plan(change, freed, rows, values, allocated, previous)
+        grow(self.present, allocated)
+        if len(freed):
+            change.put(self.present, freed, False)
+        if values is not None:
+            change.put(self.present, rows, True)
 
     def reserve(self, num_rows: int) -> None:
         """Grows to `num_rows` rows."""
         super().reserve(num_rows)
-        self.present.resize(num_rows, refcheck=False)
-
-    def clear(self, rows: Rows) -> None:
-        """Takes the values at `rows` away."""
-        super().clear(rows)
-        self.present[rows] = False
+        grow(self.present, num_rows)
 
     def state(self, num_rows: int) -> tuple[Any, dict[str, np.ndarray]]:
         """As of `Column`, and which rows have a value."""
@@ -287,6 +356,8 @@ class OptionalColumn(Column):
 class NumberColumn(Column):
     """One number for every row, of one dtype."""
 
+    _any_kind = True
+
     def __init__(self, name: str, dtype: DTypeLike) -> None:
         super().__init__(name)
         self._dtype = np.dtype(dtype)
@@ -302,9 +373,7 @@ class NumberColumn(Column):
             raise ValueError(
                 f"{self.name}: got {given.dtype} items of shape {given.shape[1:]}, expected numbers"
             )
-        numbers = given.astype(self._dtype, copy=False)
-        if self._dtype == np.bool_ and (numbers != given).any():
-            raise ValueError(f"{self.name}: got {given[numbers != given][0]}, expected bools")
+        numbers = exactly(given, self._dtype, self.name, self._any_kind)
         return Prepared(None, [numbers])
 
     def restore(

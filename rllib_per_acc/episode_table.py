@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sized
-from itertools import chain
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from itertools import chain, islice
+from sys import getsizeof
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc.changes import Change, grow
 from rllib_per_acc.columns import Rows
+from rllib_per_acc.row_pool import RowPool
 
 TERMINATED, TRUNCATED = np.uint8(1), np.uint8(2)
+
+_NO_ROWS = np.zeros(0, np.int32)
+_PER_EPISODE = 320
+"""Bytes that an episode takes beside its rows and its id: objects, and its places in tables."""
 
 
 class Episode:
@@ -19,11 +27,11 @@ class Episode:
 
     __slots__ = ("episode_id", "rows", "slot", "t_started")
 
-    def __init__(self, episode_id: str, slot: int, t_started: int) -> None:
+    def __init__(self, episode_id: str, slot: int, t_started: int, rows: Rows = _NO_ROWS) -> None:
         self.episode_id = episode_id
         self.slot = slot
         self.t_started = t_started
-        self.rows = array("i")
+        self.rows = array("i", rows.tobytes())
 
     def __len__(self) -> int:
         return max(len(self.rows) - 1, 0)
@@ -31,6 +39,32 @@ class Episode:
     def row_array(self) -> Rows:
         """The rows, tail included, as a copy: int32 of shape (len(self) + 1,)."""
         return np.array(self.rows, np.int32)
+
+
+class Growing:
+    """An episode and what is to come to it.
+
+    Attributes:
+        episode: The episode; a new one is not stored yet.
+        is_new: Whether it is one.
+        length: Steps, those to come included.
+        rows: Those to come.
+        flags: Those of its end.
+    """
+
+    __slots__ = ("episode", "flags", "is_new", "length", "rows")
+
+    def __init__(self, episode: Episode, is_new: bool) -> None:
+        self.episode = episode
+        self.is_new = is_new
+        self.length = len(episode)
+        self.rows: list[Rows] = []
+        self.flags = 0
+
+    @property
+    def last(self) -> int:
+        """The row that is the tail."""
+        return int(self.rows[-1][-1]) if self.rows else self.episode.rows[-1]
 
 
 def oldest_beyond(
@@ -74,19 +108,26 @@ class EpisodeTable:
     """
 
     def __init__(self) -> None:
-        self._by_id: dict[str, Episode] = {}
+        self._by_id: OrderedDict[str, Episode] = OrderedDict()
         self._by_slot: list[Episode | None] = []
-        self._free_slots: list[int] = []
+        self._slots = RowPool(None)
+        self._id_bytes = 0
         self.num_steps = 0
-        self.lengths = np.zeros(64, np.int32)
-        self.flags = np.zeros(64, np.uint8)
-        self.t_started = np.zeros(64, np.int32)
+        self.lengths = np.zeros(0, np.int32)
+        self.flags = np.zeros(0, np.uint8)
+        self.t_started = np.zeros(0, np.int32)
 
     def __len__(self) -> int:
         return len(self._by_id)
 
     def __iter__(self) -> Iterator[Episode]:
         return iter(self._by_id.values())
+
+    def __contains__(self, episode_id: object) -> bool:
+        return episode_id in self._by_id
+
+    def __getitem__(self, episode_id: str) -> Episode:
+        return self._by_id[episode_id]
 
     def get(self, episode_id: str) -> Episode | None:
         """The episode with this id, if it is stored."""
@@ -113,39 +154,60 @@ class EpisodeTable:
         """See the function `oldest_beyond`."""
         return oldest_beyond(self._by_id, self.num_steps, capacity, new_steps)
 
-    def start(self, episode_id: str, t_started: int) -> Episode:
-        """A new, empty episode."""
-        slot = self._free_slots.pop() if self._free_slots else len(self._by_slot)
-        episode = Episode(episode_id, slot, t_started)
-        if slot == len(self._by_slot):
-            self._by_slot.append(episode)
-        else:
-            self._by_slot[slot] = episode
-        if slot == len(self.lengths):
-            for per_slot in (self.lengths, self.flags, self.t_started):
-                per_slot.resize(2 * slot, refcheck=False)
-        self._by_id[episode_id] = episode
-        self.lengths[slot] = 0
-        self.flags[slot] = 0
-        self.t_started[slot] = t_started
-        return episode
+    def between(self, start: int, stop: int) -> list[Episode]:
+        """Episodes number `start` to `stop`, oldest first; from the nearer end."""
+        n = len(self)
+        start, stop, _ = slice(start, stop).indices(n)
+        if start + stop <= n:
+            return list(islice(self._by_id.values(), start, stop))
+        return list(islice(reversed(self._by_id.values()), n - stop, n - start))[::-1]
 
-    def extend(self, episode: Episode, rows: Rows, terminated: bool, truncated: bool) -> None:
-        """Appends `rows` (the last one is the new tail) and sets the end flags."""
-        self.num_steps -= len(episode)
-        episode.rows.frombytes(rows.tobytes())
-        self.num_steps += len(episode)
-        self.lengths[episode.slot] = len(episode)
-        self.flags[episode.slot] = TERMINATED * terminated | TRUNCATED * truncated
+    def slots(self, change: Change, evicted: Sequence[Episode], num_new: int) -> list[int]:
+        """Plans to free the slots of these episodes; slots for so many new ones."""
+        freed = np.fromiter((episode.slot for episode in evicted), np.int32, len(evicted))
+        slots: list[int] = self._slots.exchange(change, freed, num_new).tolist()
+        allocated = self._slots.num_allocated
+        for per_slot in (self.lengths, self.flags, self.t_started):
+            grow(per_slot, allocated)
+        self._by_slot += [None] * (allocated - len(self._by_slot))
+        if len(freed):
+            change.put(self.lengths, freed, 0)
+        return slots
 
-    def remove(self, episode_id: str) -> Episode:
-        """Takes the episode out and frees its slot."""
-        episode = self._by_id.pop(episode_id)
-        self.num_steps -= len(episode)
-        self._by_slot[episode.slot] = None
-        self.lengths[episode.slot] = 0
-        self._free_slots.append(episode.slot)
-        return episode
+    def plan(self, change: Change, evicted: Sequence[Episode], growing: Sequence[Growing]) -> None:
+        """Plans to take episodes out, whose slots are free, and to let others grow.
+
+        Args:
+            change: Gets what is to be done.
+            evicted: Those to take out.
+            growing: Others, which grow or are new.
+        """
+        new = [grown.episode for grown in growing if grown.is_new]
+        num_steps = self.num_steps - sum(map(len, evicted))
+        for grown in growing:
+            num_steps += grown.length - (0 if grown.is_new else len(grown.episode))
+            rows = array("i", b"".join([rows.tobytes() for rows in grown.rows]))
+            if grown.is_new:
+                grown.episode.rows = rows
+            else:
+                change.put(grown.episode.rows, slice(len(grown.episode.rows), None), rows)
+        slots = np.array([grown.episode.slot for grown in growing], np.int32)
+        change.call(self._replace, evicted, new)
+        change.put(self.lengths, slots, np.array([g.length for g in growing], np.int32))
+        change.put(self.flags, slots, np.array([g.flags for g in growing], np.uint8))
+        starts = np.array([g.episode.t_started for g in growing], np.int32)
+        change.put(self.t_started, slots, starts)
+        change.let(self, "num_steps", num_steps)
+        ids = sum(map(_id_bytes, new)) - sum(map(_id_bytes, evicted))
+        change.let(self, "_id_bytes", self._id_bytes + ids)
+
+    def _replace(self, evicted: Sequence[Episode], new: Sequence[Episode]) -> None:
+        for episode in evicted:
+            self._by_id.pop(episode.episode_id, None)
+            self._by_slot[episode.slot] = None
+        for episode in new:
+            self._by_id[episode.episode_id] = episode
+            self._by_slot[episode.slot] = episode
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What `restore` needs, oldest episode first."""
@@ -160,22 +222,31 @@ class EpisodeTable:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Takes what another table's `arrays` returned, checked, into this empty table."""
+        change = Change()
         names = ("episode_ids", "episode_t_started", "episode_flags", "episode_num_rows")
+        columns = [arrays[name].tolist() for name in names]
+        slots = self.slots(change, (), len(columns[0]))
         all_rows, end = arrays["episode_rows"], 0
-        columns = (arrays[name].tolist() for name in names)
-        for id_, t_started, flag, num_rows in zip(*columns, strict=True):
-            episode = self.start(id_, t_started)
+        growing = []
+        for slot, id_, t_started, flags, num_rows in zip(slots, *columns, strict=True):
+            growing.append(grown := Growing(Episode(id_, slot, t_started), is_new=True))
             start, end = end, end + num_rows
-            self.extend(
-                episode, all_rows[start:end], bool(flag & TERMINATED), bool(flag & TRUNCATED)
-            )
+            grown.rows.append(all_rows[start:end])
+            grown.length, grown.flags = num_rows - 1, flags
+        self.plan(change, (), growing)
+        change.make()
 
     def longest(self) -> int:
         """Steps of the longest episode."""
-        return int(self.lengths.max())
+        return int(self.lengths.max(initial=0))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and of the arrays by slot."""
-        rows = sum(len(episode.rows) for episode in self) * 4
-        return rows + self.lengths.nbytes + self.flags.nbytes + self.t_started.nbytes
+        """Bytes of rows, ids and arrays by slot, about: no look at every episode."""
+        rows = 4 * (self.num_steps + len(self))
+        per_slot = self.lengths.nbytes + self.flags.nbytes + self.t_started.nbytes
+        return rows + self._id_bytes + _PER_EPISODE * len(self) + per_slot + self._slots.nbytes
+
+
+def _id_bytes(episode: Episode) -> int:
+    return getsizeof(episode.episode_id)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc._core import stack_frames
+from rllib_per_acc.changes import Change, grow
 from rllib_per_acc.columns import STORED_KINDS, Column, Prepared, Rows, owned
 from rllib_per_acc.row_pool import RowPool
 
@@ -57,16 +58,14 @@ class StackedFrames:
         """Bytes allocated."""
         return self._frames.nbytes + self._index.nbytes + self._pool.nbytes
 
-    def astype(self, dtype: Any, copy: bool = True) -> StackedFrames:
-        """This leaf itself, with frames of another dtype."""
-        self._frames = self._frames.astype(dtype, copy=copy)
-        return self
+    def __len__(self) -> int:
+        return len(self._index)
 
-    def resize(self, num_rows: int) -> None:
+    def reserve(self, num_rows: int) -> None:
         """Makes room for more rows."""
-        old = len(self._index)
-        self._index.resize((num_rows, self._depth), refcheck=False)
-        self._index[old:] = -1
+        before = len(self._index)
+        grow(self._index, num_rows)
+        self._index[before:] = -1
 
     def take(self, rows: Rows, axis: int = 0) -> np.ndarray:
         """The items at `rows`, of shape (len(rows), ..., depth)."""
@@ -76,16 +75,53 @@ class StackedFrames:
         item: np.ndarray = self.take(np.array([row], np.int32))[0]
         return item
 
-    def write(self, rows: Rows, items: np.ndarray, previous: Rows) -> None:
-        """Writes `items` at `rows`.
+    def plan(
+        self,
+        change: Change,
+        freed: Rows,
+        rows: Rows,
+        items: np.ndarray | None,
+        previous: Rows | None,
+    ) -> None:
+        """Plans to free the frames at rows, and to write items.
 
         Args:
-            rows: Where, int32 of shape (n,).
-            items: What, of shape (n, ..., depth).
+            change: Gets what is to be done.
+            freed: Rows, which are those of whole episodes.
+            rows: Where to write, int32 of shape (n,).
+            items: What, of shape (n, ..., depth); None for nothing.
             previous: The row of the item before each in its episode, which may be one of `rows`;
                 -1 where an episode starts.
         """
-        frames = np.ascontiguousarray(np.moveaxis(items, -1, 1), self.dtype)
+        unused = np.unique(self._index[freed])
+        unused = unused[unused >= 0]
+        if len(freed):
+            change.put(self._index, freed, -1)
+        if items is None or previous is None:
+            self._pool.exchange(change, unused, 0)
+            return
+        frames = np.ascontiguousarray(np.moveaxis(items, -1, 1))
+        ids, new = self._find(frames, rows, previous)
+        # The new ones have numbers below 0 so far.
+        given = self._pool.exchange(change, unused, sum(map(len, new)))
+        grow(self._frames, self._pool.num_allocated)
+        end = 0
+        for j, of_frame in zip(reversed(range(self._depth)), new, strict=True):
+            start, end = end, end + len(of_frame)
+            change.put(self._frames, given[start:end], frames[of_frame, j])
+        numbers = np.where(ids < 0, given.take(-1 - ids, mode="clip"), ids) if end else ids
+        change.put(self._index, rows, numbers)
+
+    def _find(
+        self, frames: np.ndarray, rows: Rows, previous: Rows
+    ) -> tuple[Rows, list[NDArray[np.intp]]]:
+        """Which frames of items are stored, or equal others of them.
+
+        Returns:
+            The number of each frame: those that are new are -1, -2, ...; int32 of shape (n, depth).
+            And the positions of the items whose frame is new, from the newest frame on: -1 is the
+            newest frame of the first of them.
+        """
         ids = np.empty((len(rows), self._depth), np.int32)
         order = np.argsort(rows)
         place = order.take(np.searchsorted(rows, previous, sorter=order), mode="clip")
@@ -94,6 +130,8 @@ class StackedFrames:
         before = place[within]
         stored = np.flatnonzero((previous >= 0) & ~is_within)
         before_stored = self._index[previous[stored]]
+        new: list[NDArray[np.intp]] = []
+        num_new = 0
         # From the newest frame on, since one may be that of the next position, in the item before.
         for j in reversed(range(self._depth)):
             shared = np.zeros(len(rows), np.bool_)
@@ -110,23 +148,23 @@ class StackedFrames:
                 same = _equal(frames[rest, j], frames[rest, j + 1])
                 shared[rest[same]] = True
                 ids[rest[same], j] = ids[rest[same], j + 1]
-            new = np.flatnonzero(~shared)
-            ids[new, j] = self._add(frames[new, j])
-        self._index[rows] = ids
+            new.append(np.flatnonzero(~shared))
+            ids[new[-1], j] = -1 - num_new - np.arange(len(new[-1]), dtype=np.int32)
+            num_new += len(new[-1])
+        return ids, new
 
-    def _add(self, frames: np.ndarray) -> Rows:
-        ids = self._pool.take(len(frames))
-        if self._pool.num_allocated > len(self._frames):
-            shape = (self._pool.num_allocated, *self._frames.shape[1:])
-            self._frames.resize(shape, refcheck=False)
-        self._frames[ids] = frames
-        return ids
+    def check_rows(self, name: str, rows: Rows) -> None:
+        """Checks that there are frames at these rows.
 
-    def clear(self, rows: Rows) -> None:
-        """Frees the frames at `rows`, which are those of whole episodes."""
-        ids = np.unique(self._index[rows])
-        self._index[rows] = -1
-        self._pool.give_back(ids[ids >= 0])
+        Raises:
+            ValueError: If there are none.
+        """
+        missing = np.flatnonzero((self._index[rows] < 0).any(axis=1))
+        if missing.size:
+            raise ValueError(
+                f"{name}{INDEX}: got no frame at row {rows[missing[0]]}, expected one at the row "
+                "of every observation"
+            )
 
     def state(self, name: str, num_rows: int) -> dict[str, np.ndarray]:
         """The frames, and by row which they are, as views."""
@@ -163,12 +201,16 @@ class StackedFrames:
             index = np.where(index < 0, -1, np.searchsorted(used, index)).astype(np.int32)
             frames = frames[used]
             used = np.arange(len(used))
-        leaf._pool.take(len(frames))
-        free = np.setdiff1d(np.arange(len(frames)), used)
-        leaf._pool.give_back(free.astype(np.int32))
+        free = np.setdiff1d(np.arange(len(frames)), used).astype(np.int32)
+        change = Change()
+        leaf._pool.exchange(change, free[:0], len(frames))
+        change.make()
+        change = Change()
+        leaf._pool.exchange(change, free, 0)
+        change.make()
         leaf._frames = owned(frames, leaf._pool.num_allocated)
         leaf._index = owned(index, num_rows)
-        leaf.resize(allocated)
+        leaf.reserve(allocated)
         return leaf
 
 
@@ -226,27 +268,33 @@ class FrameColumn(Column):
             return StackedFrames(num_rows, like)
         return super()._empty(like, num_rows)
 
-    def _write_leaf(self, i: int, rows: Rows, items: np.ndarray, previous: Rows | None) -> None:
-        if previous is not None and isinstance(self.leaves[i], StackedFrames):
-            self.leaves[i].write(rows, items, previous)
+    def _plan_leaf(
+        self,
+        change: Change,
+        leaf: Any,
+        freed: Rows,
+        rows: Rows,
+        items: np.ndarray | None,
+        previous: Rows | None,
+    ) -> None:
+        if isinstance(leaf, StackedFrames):
+            leaf.plan(change, freed, rows, items, previous)
         else:
-            super()._write_leaf(i, rows, items, previous)
+            super()._plan_leaf(change, leaf, freed, rows, items, previous)
 
     def reserve(self, num_rows: int) -> None:
         """Grows to `num_rows` rows."""
         for leaf in self.leaves:
             if isinstance(leaf, StackedFrames):
-                leaf.resize(num_rows)
+                leaf.reserve(num_rows)
             else:
-                leaf.resize((num_rows, *leaf.shape[1:]), refcheck=False)
+                grow(leaf, num_rows)
 
-    def clear(self, rows: Rows) -> None:
-        """Frees what is at `rows`, which are those of whole episodes."""
-        for leaf in self.leaves:
+    def check_rows(self, rows: Rows) -> None:
+        """As of `Column`."""
+        for i, leaf in enumerate(self.leaves):
             if isinstance(leaf, StackedFrames):
-                leaf.clear(rows)
-            elif leaf.dtype == object:
-                leaf[rows] = None
+                leaf.check_rows(f"{self.name}.{i}", rows)
 
     def _leaf_state(self, name: str, leaf: Any, num_rows: int) -> dict[str, np.ndarray]:
         if isinstance(leaf, StackedFrames):

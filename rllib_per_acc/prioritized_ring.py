@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.joined_columns import placed
 from rllib_per_acc.recent_values import RecentValues
 from rllib_per_acc.replay_options import PriorityOptions, beta_at
@@ -22,6 +23,7 @@ from rllib_per_acc.sampling import (
     checked_weight,
 )
 from rllib_per_acc.structures import map_leaves
+from rllib_per_acc.threads import AllOrNothing, serialized
 
 
 def ring_rng(seed: int | None, name: str) -> np.random.Generator:
@@ -57,7 +59,7 @@ class MovedRows(NamedTuple):
     steps_sampled: int
 
 
-class PrioritizedRing:
+class PrioritizedRing(AllOrNothing):
     """Rows in a ring, drawn with probabilities proportional to `priority ** alpha`.
 
     Args:
@@ -67,6 +69,7 @@ class PrioritizedRing:
     """
 
     def __init__(self, capacity: int, options: PriorityOptions, name: str = "") -> None:
+        super().__init__()
         self.options = options
         self.rng = ring_rng(options.seed, name)
         self.ring = RowRing(capacity)
@@ -74,6 +77,7 @@ class PrioritizedRing:
         self.steps_sampled = 0
         self.changes = RecentValues(WINDOW)
 
+    @serialized
     def add(self, batch: RowBatch, weight: Any = None) -> None:
         """Stores rows over the oldest ones.
 
@@ -88,10 +92,13 @@ class PrioritizedRing:
         weight = self.sampler.max_priority if weight is None else weight
         priorities = checked_weight(weight, len(batch))
         self.sampler.check("weight", priorities)
-        slots = self.ring.write(batch, self.ring.prepare(batch))
-        self.sampler.reserve(max(self.ring.num_rows, 1))
-        self.sampler.replace(slots[:0], slots, priorities)
+        change = Change()
+        slots, num_rows = self.ring.plan_write(change, batch, self.ring.prepare(batch))
+        self.sampler.reserve(max(num_rows, 1))
+        self.sampler.plan_replace(change, slots[:0], slots, priorities)
+        self._commit(change)
 
+    @serialized
     def sample(self, num_items: int, beta: Any = None) -> RingSample:
         """Draws rows; they may repeat. See `count_hits`.
 
@@ -106,19 +113,32 @@ class PrioritizedRing:
         if not self.ring.num_rows:
             raise EmptyRingError("Trying to sample from an empty buffer.")
         beta = beta_at(self.options.beta if beta is None else beta, lambda: self.ring.steps_added)
+        undo = Change()  # of what an error or an interrupt leaves of the draws
+        undo.let(self.rng.bit_generator, "state", self.rng.bit_generator.state)
+        self._unless_committed(undo)
         slots, masses = self.sampler.draw(num_items, self.rng)
         weights = self.sampler.weights(masses, self.ring.num_rows, beta)
-        return RingSample(self.take(slots), slots, weights, self.ring.counts[slots])
+        columns = self.ring.take(slots.astype(np.int32))
+        sample = RingSample(columns, slots, weights, self.ring.counts[slots])
+        self._commit(Change())
+        return sample
 
+    @serialized
     def take(self, slots: Counts) -> dict[str, Any]:
         """The columns of the rows in these slots, copied."""
         return self.ring.take(slots.astype(np.int32))
 
+    @serialized
     def count_hits(self, slots: Counts) -> None:
         """Counts rows as sampled, as often as they occur. Of what is drawn not all may be used."""
-        np.add.at(self.ring.hits, slots, 1.0)
-        self.steps_sampled += int(self.ring.counts[slots].sum())
+        change = Change()
+        hit, times = np.unique(slots, return_counts=True)
+        change.put(self.ring.hits, hit, self.ring.hits[hit] + times)
+        steps = int(self.ring.counts[slots].sum())
+        change.let(self, "steps_sampled", self.steps_sampled + steps)
+        self._commit(change)
 
+    @serialized
     def update(self, slots: Any, priorities: Any) -> None:
         """Gives rows new priorities; of a row named twice the last one counts.
 
@@ -134,12 +154,13 @@ class PrioritizedRing:
         if not len(slots):
             return
         before = self.sampler.tree[slots]
-        self.sampler.update(slots.astype(np.int32), priorities)
-        after, _ = self.sampler.masses_of(priorities)
+        change = Change()
+        after = self.sampler.plan_update(change, slots.astype(np.int32), priorities)
         order = np.argsort(slots, kind="stable")
         again = np.flatnonzero(np.diff(slots[order]) == 0)
         before[order[again + 1]] = after[order[again]]
-        self.changes.extend(after - before)
+        self.changes.plan_extend(change, after - before)
+        self._commit(change)
 
     # Looking at it
 
@@ -147,6 +168,7 @@ class PrioritizedRing:
         """Rows stored."""
         return self.ring.num_rows
 
+    @serialized
     def stats(self) -> RingStats:
         """What RLlib's `stats()` is made of."""
         ring = self.ring
@@ -161,15 +183,18 @@ class PrioritizedRing:
             (self.changes.count, self.changes.last()),
         )
 
+    @serialized
     def hits(self) -> Floats:
         """How often the row in each slot was sampled, float64 of shape (num_rows,)."""
         return self.ring.hits[: self.ring.num_rows].copy()
 
+    @serialized
     def masses(self) -> tuple[Counts, Floats]:
         """The slots of all rows, int64, and their masses (`priority ** alpha`), float64."""
         slots = np.arange(self.ring.num_rows)
         return slots, self.sampler.tree[slots]
 
+    @serialized
     def shard_info(self) -> list[dict[str, Any]]:
         """Counters, the sum of masses, and the device of the tree, in a list of one."""
         info = {
@@ -185,6 +210,7 @@ class PrioritizedRing:
 
     # State
 
+    @serialized
     def get_states(self) -> list[dict[str, Any]]:
         """Everything needed to go on, as copies, in a list of one."""
         n = self.ring.num_rows
@@ -200,6 +226,7 @@ class PrioritizedRing:
         }
         return [state]
 
+    @serialized
     def set_states(self, states: Sequence[dict[str, Any]]) -> None:
         """Goes on from what `get_states` returned, also of several rings, or of another capacity.
 
@@ -215,7 +242,7 @@ class PrioritizedRing:
         else:
             (moved,) = split_rows(states, self.options, 1)
             new.take_in(moved)
-        vars(self).update(vars(new))
+        self._become(new)
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Takes over the state of a ring of this capacity, into this new one."""
@@ -227,6 +254,7 @@ class PrioritizedRing:
         self.sampler.restore(state["sampler"], {k: v.copy() for k, v in state["masses"].items()})
         self.steps_sampled = state["steps_sampled"]
 
+    @serialized
     def rows(self) -> dict[str, Any]:
         """All rows, oldest first; see `MovedRows`."""
         slots = self.ring.oldest_first()
@@ -243,8 +271,10 @@ class PrioritizedRing:
         masses = np.empty(0)
         if moved.rows:
             batch = RowBatch(*(moved.rows[name] for name in ("columns", "counts", "sizes")))
-            slots = self.ring.write(batch, self.ring.prepare(batch))
-            masses = np.empty(self.ring.num_rows)
+            change = Change()
+            slots, num_rows = self.ring.plan_write(change, batch, self.ring.prepare(batch))
+            change.make()
+            masses = np.empty(num_rows)
             masses[slots] = moved.rows["masses"]
         description, _ = self.sampler.state(0)
         description["lifetime_max_priority"] = moved.max_priority

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc.changes import Change
+
 
 class RecentValues:
     """What RLlib's `WindowStat` keeps, taking many values at a time.
@@ -22,13 +24,13 @@ class RecentValues:
         self.count = 0
         self._values = np.empty(window)
 
-    def extend(self, values: NDArray[np.floating[Any]]) -> None:
-        """Adds values, in order."""
+    def plan_extend(self, change: Change, values: NDArray[np.floating[Any]]) -> None:
+        """Plans to add values, in order."""
         window = len(self._values)
         last = values[-window:]
         at = self.count + len(values) - len(last) + np.arange(len(last))
-        self._values[at % window] = last
-        self.count += len(values)
+        change.put(self._values, at % window, last)
+        change.let(self, "count", self.count + len(values))
 
     def last(self) -> NDArray[np.float64]:
         """The values in the window, oldest first."""

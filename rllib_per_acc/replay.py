@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rllib_per_acc.activity import Activity, Counts
+from rllib_per_acc.changes import Change
 from rllib_per_acc.descriptions import anything, dict_of, integer, or_none, random_state, record
 from rllib_per_acc.draws import EMPTY, NothingToSampleError, Steps, draw
 from rllib_per_acc.episode_chunk import EpisodeChunk, checked_chunks
@@ -37,8 +37,8 @@ from rllib_per_acc.saved_rows import (
     leave_out_oldest,
 )
 from rllib_per_acc.sequences import gather, num_steps
-from rllib_per_acc.threads import AllOrNothing, serialized
-from rllib_per_acc.transition_store import PreparedAdd, TransitionStore
+from rllib_per_acc.threads import AllOrNothing, PreparedChange, serialized
+from rllib_per_acc.transition_store import TransitionStore
 
 _check_state = record(
     {
@@ -113,35 +113,49 @@ class PrioritizedReplay(Resumable):
         Raises:
             TypeError, ValueError: If chunks or weights do not fit; nothing is changed.
         """
-        self.prepare_add(chunks, weight, evict)()
+        change, _ = self._plan_add(chunks, weight, evict)
+        self._commit(change)
 
+    @serialized
     def prepare_add(
         self, chunks: Sequence[EpisodeChunk], weight: Any = None, evict: Iterable[str] = ()
     ) -> Callable[[], None]:
-        """Checks what `add` checks, and returns what then adds, before any other change.
+        """Checks what `add` checks, and returns what then adds, however often it is called.
 
-        So several replays can be added to, or none of them.
+        So several replays can be added to, or none of them. If this replay has changed in the
+        meantime, everything is checked anew.
         """
-        chunks = checked_chunks(chunks)
-        first = None
-        if weight is not None:
-            first = checked_weight(weight, sum(map(len, chunks)))
-            self._sampler.check("weight", first)
-        return partial(self._write, self._store.prepare(chunks, evict), first)
+        chunks, evict = checked_chunks(chunks), list(evict)
+        return PreparedChange(self, lambda: self._plan_add(chunks, weight, evict)[0])
 
-    def _write(self, prepared: PreparedAdd, first: Floats | None) -> None:
-        added = self._store.write(prepared)
-        if first is None:
+    def _plan_add(
+        self,
+        chunks: Sequence[EpisodeChunk],
+        weight: Any,
+        evict: Iterable[str],
+        *,
+        counted: bool = True,
+    ) -> tuple[Change, int]:
+        """Checks and plans an `add`, which is perhaps not counted; and how many steps it adds."""
+        chunks = checked_chunks(chunks)
+        change = Change()
+        added = self._store.plan_add(change, chunks, evict)
+        if weight is None:
             priorities = np.full(len(added.rows), self.max_priority)
         else:
-            priorities = first if added.kept is None else first[added.kept]
-        self._sampler.reserve(self._store.pool.num_used)
-        self._sampler.replace(added.freed, added.rows, priorities)
-        self._activity.log_add(
-            added.counts,
-            episodes_stored=self._store.num_episodes,
-            steps_stored=self._store.num_steps,
+            priorities = checked_weight(weight, sum(map(len, chunks)))
+            self._sampler.check("weight", priorities)
+            priorities = priorities if added.kept is None else priorities[added.kept]
+        self._sampler.reserve(added.num_rows)
+        self._sampler.plan_replace(change, added.freed, added.rows, priorities)
+        num_steps = added.counts.steps_added
+        self._activity.plan_add(
+            change,
+            added.counts if counted else added.counts - added.counts.arrivals(),
+            episodes_stored=added.num_episodes,
+            steps_stored=added.num_steps,
         )
+        return change, num_steps
 
     @serialized
     def sample(
@@ -189,6 +203,9 @@ class PrioritizedReplay(Resumable):
         )
         if not self._store.num_steps:
             raise NothingToSampleError(EMPTY)
+        undo = Change()  # of what an error or an interrupt leaves of the draws
+        undo.let(self.rng.bit_generator, "state", self.rng.bit_generator.state)
+        self._unless_committed(undo)
         drawn, resampled = draw(self._store, self._sampler, self.rng, num_items, steps, least)
         columns = gather(
             self._store,
@@ -200,7 +217,9 @@ class PrioritizedReplay(Resumable):
             ids=include_episode_ids,
         )
         columns["weights"] = self._sampler.weights(drawn.masses, len(self), exponent)
-        self._activity.log_sample(
+        change = Change()
+        self._activity.plan_sample(
+            change,
             steps=num_steps(columns),
             distinct_steps=drawn.distinct_rows,
             distinct_episodes=drawn.distinct_slots,
@@ -208,7 +227,9 @@ class PrioritizedReplay(Resumable):
             mean_n_step=float(columns["n_step"].sum()) / num_items,
         )
         handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
-        return ReplayBatch(columns, handle, self)
+        batch = ReplayBatch(columns, handle, self)
+        self._commit(change)
+        return batch
 
     @serialized
     def update(self, handle: RowHandle, priorities: Floats) -> None:
@@ -218,22 +239,35 @@ class PrioritizedReplay(Resumable):
             handle: Of the batch (`ReplayBatch.handle`).
             priorities: Finite numbers, float64 of shape (B,).
         """
+        change = Change()
+        stale = 0
         if handle.incarnation != self.incarnation:
-            self.num_stale_dropped += len(handle.rows)
-            return
-        live = self._store.pool.generation.take(handle.rows) == handle.generations
-        if live.all():
-            self._sampler.update(handle.rows, priorities)
+            stale = len(handle.rows)
         else:
-            self._sampler.check("priorities", priorities)
-            self.num_stale_dropped += int(len(live) - live.sum())
-            self._sampler.update(handle.rows[live], priorities[live])
+            live = self._store.pool.generation.take(handle.rows) == handle.generations
+            if live.all():
+                self._sampler.plan_update(change, handle.rows, priorities)
+            else:
+                self._sampler.check("priorities", priorities)
+                stale = int(len(live) - live.sum())
+                self._sampler.plan_update(change, handle.rows[live], priorities[live])
+        if stale:
+            change.let(self, "num_stale_dropped", self.num_stale_dropped + stale)
+        self._commit(change)
 
     @serialized
     def take_activity(self) -> Activity:
         """What happened since the last call."""
-        taken, self._activity = self._activity, Activity(self.options.metrics_window)
-        self._reported += taken.counts
+        return self._take_activity()
+
+    def _take_activity(self, *, samples: bool = True) -> Activity:
+        """What happened since the last call; the samples in it stay this replay's, or do not."""
+        taken = self._activity
+        change = Change()
+        change.let(self, "_activity", Activity(self.options.metrics_window))
+        reported = taken.counts if samples else taken.counts.of_adds()
+        change.let(self, "_reported", self._reported + reported)
+        self._commit(change)
         return taken
 
     @property
@@ -398,7 +432,9 @@ class PrioritizedReplay(Resumable):
             # In this order: masses need the most memory for a moment.
             restored._sampler.restore(description["sampler"], arrays)
             freed = restored._store.restore(description["columns"], arrays)
-            restored._sampler.replace(freed, freed[:0], np.zeros(0))
+            change = Change()
+            restored._sampler.plan_replace(change, freed, freed[:0], np.zeros(0))
+            change.make()
             rng = description["rng"] or self.rng.bit_generator.state
             restored.rng.bit_generator.state = rng
             restored._reported = Counts.restored(description["lifetimes"])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Activity, Counts
+from rllib_per_acc.changes import Change
 from rllib_per_acc.columns import Column, Rows
 from rllib_per_acc.draws import FittingRows, Steps
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -17,6 +18,7 @@ from rllib_per_acc.replay_batch import RowHandle
 from rllib_per_acc.replay_options import SequenceShape
 from rllib_per_acc.sampling import Floats
 from rllib_per_acc.sequences import gather
+from rllib_per_acc.threads import serialized
 from rllib_per_acc.transitions import Transitions
 
 
@@ -114,6 +116,7 @@ class ReplayPart(PrioritizedReplay):
         """See `TransitionStore.take_observations`; for the rows that are stored now."""
         self._store.take_observations = take
 
+    @serialized
     def status(self) -> PartStatus:
         """What the whole has to know."""
         return PartStatus(
@@ -126,20 +129,18 @@ class ReplayPart(PrioritizedReplay):
             self.counters(),
         )
 
+    @serialized
     def add_again(self, chunks: Sequence[EpisodeChunk], weight: Any) -> int:
         """Adds what was counted as added before, and has gone since, without counting it again.
 
         Returns:
             How many steps.
         """
-        before = self.lifetimes
-        self.add(chunks, weight)
-        now, counted = self.lifetimes, self._activity.counts
-        for name in ("num_adds", "episodes_added", "steps_added"):
-            excess = getattr(now, name) - getattr(before, name)
-            setattr(counted, name, getattr(counted, name) - excess)
-        return now.steps_added - before.steps_added
+        change, num_steps = self._plan_add(chunks, weight, (), counted=False)
+        self._commit(change)
+        return num_steps
 
+    @serialized
     def draw_alone(
         self, num_items: int, options: dict[str, Any]
     ) -> tuple[dict[str, Any], RowHandle, Activity]:
@@ -148,10 +149,9 @@ class ReplayPart(PrioritizedReplay):
         The sample is in that report only: who uses it counts it.
         """
         batch = self.sample(num_items, **options)
-        activity = self.take_activity()
-        self._reported -= activity.counts.of_samples()
-        return batch.columns, batch.handle, activity
+        return batch.columns, batch.handle, self._take_activity(samples=False)
 
+    @serialized
     def propose(self, fractions: Floats, steps: Steps, options: GatherOptions) -> Proposal:
         """The transitions at these fractions, in [0, 1), of the part's mass.
 
@@ -164,6 +164,7 @@ class ReplayPart(PrioritizedReplay):
         some = self._store.serve(rows, masses, steps, least=options.least)
         return self._proposal(some, options)
 
+    @serialized
     def fitting(self, low: int, high: int, least: int) -> tuple[float, int]:
         """The mass of what can serve `low` to `high` steps, and the length of the longest episode.
 
@@ -172,6 +173,7 @@ class ReplayPart(PrioritizedReplay):
         mass = FittingRows.of(self._store, self._sampler, low, high, least).mass
         return mass, self._store.episodes.longest()
 
+    @serialized
     def propose_fitting(
         self, fractions: Floats, choices: Floats, low: int, high: int, options: GatherOptions
     ) -> Proposal:
@@ -197,10 +199,12 @@ class ReplayPart(PrioritizedReplay):
         handle = RowHandle(drawn.rows, drawn.generations, self.incarnation)
         return Proposal(columns, handle, drawn.positions)
 
+    @serialized
     def episode_ids(self) -> list[str]:
         """The ids of all stored episodes, oldest first."""
         return [episode.episode_id for episode in self._store.episodes]
 
+    @serialized
     def counters(self) -> PartCounters:
         """What does not end with the rows."""
         return PartCounters(
@@ -210,11 +214,15 @@ class ReplayPart(PrioritizedReplay):
             self.num_stale_dropped,
         )
 
+    @serialized
     def carry_on(self, counters: PartCounters) -> None:
         """Goes on from the counters of a part in whose place this one is."""
-        self._reported += counters.lifetimes
-        self._sampler.lifetime_max_priority = max(
-            self._sampler.lifetime_max_priority, counters.max_priority
-        )
-        self._sampler.num_lifted += counters.num_lifted
-        self.num_stale_dropped += counters.num_stale_dropped
+        sampler = self._sampler
+        change = Change()
+        change.let(self, "_reported", self._reported + counters.lifetimes)
+        highest = max(sampler.lifetime_max_priority, counters.max_priority)
+        change.let(sampler, "lifetime_max_priority", highest)
+        change.let(sampler, "num_lifted", sampler.num_lifted + counters.num_lifted)
+        dropped = self.num_stale_dropped + counters.num_stale_dropped
+        change.let(self, "num_stale_dropped", dropped)
+        self._commit(change)

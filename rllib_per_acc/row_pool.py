@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc.changes import Change, grow
 from rllib_per_acc.columns import Rows, owned
 
 _MIN_ROWS = 1024
@@ -36,32 +37,48 @@ class RowPool:
         self._free = np.zeros(0, np.int32)
         self.num_free = 0
 
-    def take(self, n: int) -> Rows:
-        """`n` rows, freed ones first; may raise `num_allocated`."""
-        reused = min(n, self.num_free)
+    def exchange(self, change: Change, freed: Rows, n: int) -> Rows:
+        """Plans to take `freed` rows (each once) back, and to hand out others.
+
+        What was stored in rows that are taken back is gone.
+
+        Args:
+            change: Gets what is to be done.
+            freed: What comes back.
+            n: How many to hand out: those freed last first, these included. `num_allocated` is
+                raised where that is needed.
+
+        Returns:
+            The rows handed out.
+        """
+        num_free = self.num_free + len(freed)
+        reused = min(n, num_free)
+        left, used = num_free - reused, self.num_used + n - reused
+        kept = min(left, self.num_free)  # of the free rows, which stay where they are
+        moving = np.concatenate([self._free[kept : self.num_free], freed])
+        back = moving[: left - kept]
         rows = np.empty(n, np.int32)
-        rows[:reused] = self._free[self.num_free - reused : self.num_free]
-        rows[reused:] = np.arange(self.num_used, self.num_used + n - reused, dtype=np.int32)
-        self.num_free -= reused
-        self.num_used += n - reused
-        if self.num_used > self.num_allocated:
-            self._allocate(self.num_used)
+        rows[:reused] = moving[left - kept :]
+        rows[reused:] = np.arange(self.num_used, used, dtype=np.int32)
+        self._reserve(used, left)
+        if len(back):
+            change.put(self._free, slice(kept, left), back)
+        if len(freed):
+            change.put(self.generation, freed, self.generation[freed] + np.uint32(1))
+        change.let(self, "num_free", left)
+        change.let(self, "num_used", used)
         return rows
 
-    def give_back(self, rows: Rows) -> None:
-        """Frees `rows` (each once): what was stored there is gone."""
-        self.generation[rows] += np.uint32(1)
-        end = self.num_free + len(rows)
-        if end > len(self._free):
-            self._free.resize(max(end, min(2 * end, self.num_allocated)), refcheck=False)
-        self._free[self.num_free : end] = rows
-        self.num_free = end
-
-    def _allocate(self, needed: int) -> None:
-        doubled = max(2 * self.num_allocated, _MIN_ROWS)
-        some = _MIN_ROWS // _AHEAD + needed // _AHEAD
-        self.num_allocated = max(needed, min(doubled, max(needed, self._expected) + some))
-        self.generation.resize(self.num_allocated, refcheck=False)
+    def _reserve(self, used: int, free: int) -> None:
+        """Makes room for so many rows, and for a list of so many free ones."""
+        if used > self.num_allocated:
+            doubled = max(2 * self.num_allocated, _MIN_ROWS)
+            some = _MIN_ROWS // _AHEAD + used // _AHEAD
+            allocated = max(used, min(doubled, max(used, self._expected) + some))
+            grow(self.generation, allocated)
+            self.num_allocated = allocated
+        if free > len(self._free):
+            grow(self._free, max(free, min(2 * free, self.num_allocated)))
 
     @property
     def nbytes(self) -> int:
@@ -79,7 +96,7 @@ class RowPool:
         """Takes what another pool's `arrays` returned, checked, into this new pool."""
         generation = arrays.pop("generation")
         self.num_used = len(generation)
-        self._allocate(self.num_used)
+        self._reserve(self.num_used, 0)
         self.generation = owned(generation, self.num_allocated)
         self.num_free = len(arrays["free_rows"])
         self._free = owned(arrays.pop("free_rows"), self.num_free)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc.changes import Change, grow
 from rllib_per_acc.columns import Column, Prepared, Rows
 from rllib_per_acc.recent_values import RecentValues
 
@@ -109,46 +110,66 @@ class RowRing:
             for name, values in batch.columns.items()
         }
 
-    def write(self, batch: RowBatch, prepared: Mapping[str, Prepared]) -> Rows:
-        """Stores what `prepare` has checked.
+    def plan_write(
+        self, change: Change, batch: RowBatch, prepared: Mapping[str, Prepared]
+    ) -> tuple[Rows, int]:
+        """Plans to store what `prepare` has checked.
 
         Returns:
             The slot of each row, int32 of shape (n,). Where a batch is longer than the ring a slot
-            occurs several times; the last of its rows is the one that is stored.
+            occurs several times; the last of its rows is the one that is stored. And how many rows
+            are stored then.
         """
         ends = np.cumsum(batch.counts)
-        slots = [np.empty(0, np.int32)]
+        after = _Position(self.next_slot, self.steps_since_wrap, self.is_evicting, self.num_rows)
+        runs = []
         start = 0
         while start < len(ends):
-            full = (ends[start - 1] if start else 0) + self.capacity - self.steps_since_wrap
+            full = (ends[start - 1] if start else 0) + self.capacity - after.steps_since_wrap
             stop = min(int(np.searchsorted(ends, full)) + 1, len(ends))
-            slots.append(self._write_run(batch, prepared, slice(start, stop)))
+            slots = np.arange(after.slot, after.slot + stop - start, dtype=np.int32)
+            runs.append((slots, after.is_evicting))
+            steps = int(batch.counts[start:stop].sum())
+            after = after.moved(len(slots), steps, self.capacity)
             start = stop
-        return np.concatenate(slots)
+        slots = np.concatenate([np.empty(0, np.int32), *(slots for slots, _ in runs)])
+        self._reserve(after.num_rows)
+        self._plan_hits(change, runs)
+        self._plan_columns(change, slots, prepared)
+        written, last = np.unique(slots[::-1], return_index=True)
+        sizes = batch.sizes[::-1][last]
+        change.put(self._sizes, written, sizes)
+        change.put(self.counts, written, batch.counts[::-1][last])
+        change.let(self, "nbytes", self.nbytes + int(sizes.sum() - self._sizes[written].sum()))
+        change.let(self, "steps_added", self.steps_added + int(batch.counts.sum()))
+        change.let(self, "num_rows", after.num_rows)
+        change.let(self, "next_slot", after.slot)
+        change.let(self, "steps_since_wrap", after.steps_since_wrap)
+        change.let(self, "is_evicting", after.is_evicting)
+        return slots, after.num_rows
 
-    def _write_run(self, batch: RowBatch, prepared: Mapping[str, Prepared], rows: slice) -> Rows:
-        """Writes rows up to the next wrap."""
-        after = self.next_slot + rows.stop - rows.start
-        slots = np.arange(self.next_slot, after, dtype=np.int32)
-        self._reserve(after)
+    def _plan_hits(self, change: Change, runs: list[tuple[Rows, bool]]) -> None:
+        """Plans to count how often the rows that are overwritten were sampled."""
+        evicted = [slots for slots, is_evicting in runs if is_evicting]
+        if not evicted:
+            return
+        over = np.concatenate(evicted)
+        hits = self.hits[over]
+        first = np.unique(over, return_index=True)[1]
+        again = np.ones(len(over), np.bool_)
+        again[first] = False
+        before = [slots for slots, is_evicting in runs if not is_evicting]
+        if before:  # a row of this very batch is overwritten, which nobody has sampled
+            again |= np.isin(over, np.concatenate(before))
+        hits[again] = 0
+        self.evicted_hits.plan_extend(change, hits)
+        change.put(self.hits, over, 0)
+
+    def _plan_columns(self, change: Change, slots: Rows, prepared: Mapping[str, Prepared]) -> None:
+        columns = {name: self._columns.get(name) or Column(name) for name in prepared}
         for name, values in prepared.items():
-            given = Prepared(values.layout, [leaf[rows] for leaf in values.leaves])
-            self._columns.setdefault(name, Column(name)).write(slots, given, len(self.hits))
-        counts, sizes = batch.counts[rows], batch.sizes[rows]
-        self.nbytes += int(sizes.sum() - self._sizes[slots].sum())
-        self._sizes[slots], self.counts[slots] = sizes, counts
-        if self.is_evicting:
-            self.evicted_hits.extend(self.hits[slots])
-            self.hits[slots] = 0
-        self.num_rows = max(self.num_rows, after)
-        steps = int(counts.sum())
-        self.steps_added += steps
-        self.steps_since_wrap += steps
-        self.next_slot = after
-        if self.steps_since_wrap >= self.capacity:
-            self.is_evicting = True
-            self.steps_since_wrap = self.next_slot = 0
-        return slots
+            columns[name].plan(change, slots[:0], slots, values, len(self.hits))
+        change.let(self, "_columns", columns)
 
     def _reserve(self, num_rows: int) -> None:
         if num_rows <= len(self.hits):
@@ -156,8 +177,8 @@ class RowRing:
         num_rows = max(num_rows, min(self.capacity, max(1024, 2 * len(self.hits))))
         for column in self._columns.values():
             column.reserve(num_rows)
-        for array in (self.hits, self.counts, self._sizes):
-            array.resize(num_rows, refcheck=False)
+        for array in (self.counts, self._sizes, self.hits):  # the last one says what there is
+            grow(array, num_rows)
 
     def take(self, slots: Rows) -> dict[str, Any]:
         """The columns of the rows in these slots, copied: nested arrays of len(slots) items."""
@@ -190,9 +211,9 @@ class RowRing:
         """
         n = len(state["counts"])
         self._reserve(n)
-        slots = np.arange(n, dtype=np.int32)
-        for name, values in prepared.items():
-            self._columns.setdefault(name, Column(name)).write(slots, values, len(self.hits))
+        change = Change()
+        self._plan_columns(change, np.arange(n, dtype=np.int32), prepared)
+        change.make()
         self.counts[:n], self._sizes[:n], self.hits[:n] = (
             state[name] for name in ("counts", "sizes", "hits")
         )
@@ -200,3 +221,20 @@ class RowRing:
         self.next_slot, self.is_evicting = state["next_slot"], state["is_evicting"]
         self.steps_added = state["steps_added"]
         self.steps_since_wrap = state["steps_since_wrap"]
+
+
+class _Position(NamedTuple):
+    """Where in a ring the next row goes."""
+
+    slot: int
+    steps_since_wrap: int
+    is_evicting: bool
+    num_rows: int
+
+    def moved(self, num_rows: int, steps: int, capacity: int) -> _Position:
+        """The position after so many rows, which do not go beyond the next wrap."""
+        slot, steps = self.slot + num_rows, self.steps_since_wrap + steps
+        stored = max(self.num_rows, slot)
+        if steps >= capacity:
+            return _Position(0, 0, True, stored)
+        return _Position(slot, steps, self.is_evicting, stored)

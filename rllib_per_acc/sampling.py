@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc import _core
+from rllib_per_acc.changes import Change
 from rllib_per_acc.columns import Rows
 from rllib_per_acc.replay_options import PriorityOptions, non_negative, non_negative_int
 from rllib_per_acc.segment_tree import MinSegmentTree, PriorityTree, power
@@ -118,11 +119,12 @@ class PrioritySampler:
         num_rows = 1 << max(num_rows - 1, 1023).bit_length()
         grown = PriorityTree(num_rows, self.tree.device)
         grown.set_state(self.tree.get_state())
-        self.tree = grown
         if self._negated is not None:
-            old, self._negated = self._negated, MinSegmentTree(num_rows)
-            rows = np.arange(old.capacity)
-            self._negated[rows] = old[rows]
+            negated = MinSegmentTree(num_rows)
+            for rows in _blocks(self._negated.capacity):
+                negated[rows] = self._negated[rows]
+            self._negated = negated
+        self.tree = grown  # at last: now there is room in both
 
     @property
     def max_priority(self) -> float:
@@ -156,8 +158,8 @@ class PrioritySampler:
             return np.maximum(priorities, PRIORITY_FLOOR)
         return np.abs(priorities)
 
-    def masses_of(self, priorities: Floats, name: str = "priorities") -> tuple[Floats, float]:
-        """Masses, never 0, and the greatest of `_sizes`.
+    def masses_of(self, priorities: Floats, name: str = "priorities") -> tuple[Floats, float, int]:
+        """Masses, never 0, the greatest of `_sizes`, and how many masses were lifted.
 
         Raises:
             ValueError: If a mass is too large; `name` says whose.
@@ -171,32 +173,43 @@ class PrioritySampler:
         if offset is not None:
             highest = float(np.abs(priorities).max(initial=0.0))
         self._check_highest(name, priorities, highest)
-        self.num_lifted += num_lifted
-        return masses, highest
+        return masses, highest, num_lifted
 
-    def replace(self, freed: Rows, rows: Rows, priorities: Floats) -> None:
-        """Takes out `freed` rows and gives `rows` their first priorities, in one update."""
-        masses, _ = self.masses_of(priorities)
-        both = np.concatenate([freed, rows])
-        self.tree.update(both, np.concatenate([np.zeros(len(freed)), masses]))
-        if self._negated is not None:
-            self._negated[both] = np.concatenate(
-                [np.full(len(freed), np.inf), -self._sizes(priorities)]
-            )
-
-    def update(self, rows: Rows, priorities: Floats) -> None:
-        """Gives stored `rows` new priorities; of a row named twice the last one counts.
+    def plan_replace(self, change: Change, freed: Rows, rows: Rows, priorities: Floats) -> None:
+        """Plans to take out `freed` rows and give `rows` first priorities, in one update.
 
         Raises:
-            ValueError: If a mass is too large; nothing is changed.
+            ValueError: If a mass is too large.
+        """
+        masses, _, num_lifted = self.masses_of(priorities)
+        if len(freed):
+            masses = np.concatenate([np.zeros(len(freed)), masses])
+        both = np.concatenate([freed, rows])
+        if len(both):
+            change.call(self.tree.update, both, masses)
+        change.let(self, "num_lifted", self.num_lifted + num_lifted)
+        if self._negated is not None:
+            negated = np.concatenate([np.full(len(freed), np.inf), -self._sizes(priorities)])
+            change.put(self._negated, both, negated)
+
+    def plan_update(self, change: Change, rows: Rows, priorities: Floats) -> Floats:
+        """Plans to give stored `rows` new priorities; of a row named twice the last one counts.
+
+        Returns:
+            Their masses.
+
+        Raises:
+            ValueError: If a mass is too large.
         """
         if not len(rows):
-            return
-        masses, highest = self.masses_of(priorities)
-        self.tree.update(rows, masses)
-        self.lifetime_max_priority = max(self.lifetime_max_priority, highest)
+            return np.zeros(0)
+        masses, highest, num_lifted = self.masses_of(priorities)
+        change.call(self.tree.update, rows, masses)
+        change.let(self, "lifetime_max_priority", max(self.lifetime_max_priority, highest))
+        change.let(self, "num_lifted", self.num_lifted + num_lifted)
         if self._negated is not None:
-            self._negated[rows] = -self._sizes(priorities)
+            change.put(self._negated, rows, -self._sizes(priorities))
+        return masses
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
         """`n` rows drawn with probabilities P(i), int64 of shape (n,), and their masses."""
@@ -251,7 +264,8 @@ class PrioritySampler:
                 priorities[stored] = _priorities_of(masses[stored], alpha, min_priority)
             if not same:
                 self.check("priorities", priorities[stored])
-                masses[stored], _ = self.masses_of(priorities[stored])
+                masses[stored], _, num_lifted = self.masses_of(priorities[stored])
+                self.num_lifted += num_lifted
         if len(masses) and masses.max() > _LARGEST_MASS:
             raise ValueError(f"masses: got {masses.max()}, expected at most {_LARGEST_MASS:.3g}")
         self.reserve(max(len(masses), 1))

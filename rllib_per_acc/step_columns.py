@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.columns import Column, NumberColumn, OptionalColumn, Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.frame_column import FrameColumn
@@ -97,33 +98,51 @@ class StepColumns:
     def _extra(self, key: str) -> OptionalColumn:
         return self.extras.get(key) or OptionalColumn(f"extra_model_outputs[{key!r}]")
 
-    def write(
+    def plan(
         self,
-        values: ChunkValues,
+        change: Change,
+        freed: Rows,
+        values: ChunkValues | None,
         observation_rows: Rows,
         step_rows: Rows,
         starts: list[int],
         allocated: int,
     ) -> None:
-        """Writes `values`, in columns of `allocated` rows.
+        """Plans to forget what rows held, and then to write, in columns of `allocated` rows.
 
         Args:
-            values: What.
+            change: Gets what is to be done.
+            freed: The rows whose values go.
+            values: What to write; None for nothing.
             observation_rows: Where observations and infos go.
             step_rows: Where the rest goes: the rows before those of observations, but for
             starts: Positions in `step_rows` of the first steps of episodes.
             allocated: Rows of the columns.
         """
-        previous = np.insert(step_rows, starts, -1) if self._dedup else None
-        self.observations.write(observation_rows, values.observations, allocated, previous)
-        if values.infos:
-            self.infos.write(observation_rows, values.infos, allocated)
-        if values.actions and values.rewards:
-            self.actions.write(step_rows, values.actions, allocated)
-            self.rewards.write(step_rows, values.rewards, allocated)
-        for key, (outputs, having) in values.extras.items():
-            self.extras[key] = column = self._extra(key)
-            column.write(step_rows[having], outputs, allocated)
+        new_extras = values.extras if values else {}
+        previous = np.insert(step_rows, starts, -1) if self._dedup and values else None
+
+        def plan(column: Column, rows: Rows, prepared: Prepared | None, **more: Any) -> None:
+            column.plan(change, freed, rows, prepared, allocated, **more)
+
+        plan(
+            self.observations,
+            observation_rows,
+            values.observations if values else None,
+            previous=previous,
+        )
+        plan(self.infos, observation_rows, values.infos if values else None)
+        plan(self.actions, step_rows, values.actions if values else None)
+        plan(self.rewards, step_rows, values.rewards if values else None)
+        for key, column in self.extras.items():
+            if key not in new_extras:
+                plan(column, step_rows, None)
+        if new_extras:
+            extras = dict(self.extras)
+            for key, (outputs, having) in new_extras.items():
+                extras[key] = self._extra(key)
+                plan(extras[key], step_rows[having], outputs)
+            change.let(self, "extras", extras)
 
     def bytes_per_step(self, values: ChunkValues) -> int:
         """What a step with such values takes (not what objects point to)."""
@@ -135,11 +154,6 @@ class StepColumns:
             *((self._extra(key), outputs) for key, (outputs, _) in values.extras.items()),
         ]
         return sum(column.bytes_per_item(given) for column, given in pairs if given is not None)
-
-    def clear(self, rows: Rows) -> None:
-        """Forgets what `rows` held."""
-        for column in self:
-            column.clear(rows)
 
     def reserve(self, num_rows: int) -> None:
         """Grows all columns to `num_rows` rows."""

@@ -90,7 +90,7 @@ def serialized(method: Method) -> Method:
     return cast("Method", one_at_a_time)
 
 
-class Prepared:
+class PreparedChange:
     """A change of an object that is ready to be made: by a call, and however often it is called.
 
     If the object has changed since, it is prepared anew, and may be refused then.
@@ -113,7 +113,7 @@ class Prepared:
 
 
 @serialized
-def _make(owner: AllOrNothing, prepared: Prepared) -> None:
+def _make(owner: AllOrNothing, prepared: PreparedChange) -> None:
     if prepared._made:
         return
     change = prepared._change

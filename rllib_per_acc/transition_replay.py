@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rllib_per_acc.columns import NOTHING, Column, NumberColumn, Rows
+from rllib_per_acc.changes import Change
+from rllib_per_acc.columns import NOTHING, Column, NumberColumn, Prepared, Rows
 from rllib_per_acc.descriptions import anything, dict_of, integer, random_state, record, wrong
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.replay_batch import ReplayBatch
@@ -82,20 +83,32 @@ class TransitionReplay(Resumable):
         """Transitions added so far: the index that the next one gets."""
         self.num_stale_dropped = 0
         """TD errors dropped since their transitions were gone."""
-        self.clear()
+        self._first: int
+        self._sampler: PrioritySampler
+        self._columns: tuple[Column, ...]
+        vars(self).update(self._nothing())
+
+    def _nothing(self) -> dict[str, Any]:
+        """What this replay consists of while there is nothing in it."""
+        return {
+            "_first": self.num_added,  # the index whose row is 0
+            "_sampler": PrioritySampler(self.options),
+            "_columns": (
+                Column("observations"),
+                Column("actions"),
+                NumberColumn("rewards", np.float64),
+                Column("next_observations"),
+                NumberColumn("terminateds", np.bool_),
+            ),
+        }
 
     @serialized
     def clear(self) -> None:
         """Takes everything out. Indices go on, and the random numbers of draws do."""
-        self._first = self.num_added  # the index whose row is 0
-        self._sampler = PrioritySampler(self.options)
-        self._columns = (
-            Column("observations"),
-            Column("actions"),
-            NumberColumn("rewards", np.float64),
-            Column("next_observations"),
-            NumberColumn("terminateds", np.bool_),
-        )
+        change = Change()
+        for name, value in self._nothing().items():
+            change.let(self, name, value)
+        self._commit(change)
 
     def __len__(self) -> int:
         return min(self.num_added - self._first, self._capacity)
@@ -179,14 +192,17 @@ class TransitionReplay(Resumable):
             priorities = np.abs(checked_priorities(td_errors, n, "td_errors"))
             self._sampler.check("td_errors", priorities)
         prepared = [c.prepare([v], [n]) for c, v in zip(self._columns, given, strict=True)]
+        _check_alike(prepared[0], prepared[3])
         indices = np.arange(self.num_added, self.num_added + n)
         passing = range(n - self._capacity)  # more than there is room for: they come and go
         rows = self._rows_of(indices[len(passing) :])
+        change = Change()
         for column, values in zip(self._columns, prepared, strict=True):
-            column.write(rows, values.without(passing), self._capacity)
-        self.num_added += n
-        self._sampler.reserve(len(self))
-        self._sampler.update(rows, priorities[len(passing) :])
+            column.plan(change, rows[:0], rows, values.without(passing), self._capacity)
+        self._sampler.reserve(min(self.num_added + n - self._first, self._capacity))
+        self._sampler.plan_update(change, rows, priorities[len(passing) :])
+        change.let(self, "num_added", self.num_added + n)
+        self._commit(change)
 
     def _rows_of(self, indices: Indices) -> Rows:
         return ((indices - self._first) % self._capacity).astype(np.int32)
@@ -215,13 +231,18 @@ class TransitionReplay(Resumable):
             raise NothingToSampleError(
                 f"batch_size: got {batch_size}, expected at most the {len(self)} transitions stored"
             )
+        undo = Change()  # of what an error or an interrupt leaves of the draws
+        undo.let(self.rng.bit_generator, "state", self.rng.bit_generator.state)
+        self._unless_committed(undo)
         rows, masses = self._sampler.draw(batch_size, self.rng)
         columns = {column.name: column.take(rows.astype(np.int32)) for column in self._columns}
         columns["weights"] = self._sampler.weights(masses, len(self), exponent)
         newest = self.num_added - 1
         age = (newest - self._first - rows) % self._capacity
         columns["indices"] = newest - age
-        return ReplayBatch(columns, columns["indices"], self)
+        batch = ReplayBatch(columns, columns["indices"], self)
+        self._commit(Change())
+        return batch
 
     @serialized
     def update(self, indices: Any, td_errors: Any) -> None:
@@ -250,8 +271,11 @@ class TransitionReplay(Resumable):
                 f"to {self.num_added - 1}, those of the transitions added"
             )
         stored = named >= self.num_added - len(self)
-        self.num_stale_dropped += int(len(named) - stored.sum())
-        self._sampler.update(self._rows_of(named[stored]), priorities[stored])
+        dropped = int(len(named) - stored.sum())
+        change = Change()
+        change.let(self, "num_stale_dropped", self.num_stale_dropped + dropped)
+        self._sampler.plan_update(change, self._rows_of(named[stored]), priorities[stored])
+        self._commit(change)
 
     @staticmethod
     def check_kinds(kinds: Kinds) -> None:
@@ -315,3 +339,20 @@ class TransitionReplay(Resumable):
             if n and layout == NOTHING:
                 raise wrong(f"columns.{column.name}", layout, f"the layout of {n} items")
             column.restore(layout, arrays, n, self._capacity if n else 0)
+
+
+def _check_alike(observations: Prepared, next_observations: Prepared) -> None:
+    """Checks that what comes after is like what was before."""
+    got, expected = (
+        (values.layout, [(leaf.shape[1:], leaf.dtype.kind == "O") for leaf in values.leaves])
+        for values in (next_observations, observations)
+    )
+    if got != expected:
+        shapes = [
+            ", ".join(str(leaf.shape[1:]) for leaf in values.leaves)
+            for values in (next_observations, observations)
+        ]
+        raise ValueError(
+            f"next_observations: got items of shape {shapes[0]}, expected {shapes[1]}, "
+            "nested as observations are"
+        )

@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Counts
+from rllib_per_acc.changes import Change, grow
 from rllib_per_acc.columns import Prepared, Rows
 from rllib_per_acc.episode_chunk import EpisodeChunk, checked_chunks
-from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, Episode
+from rllib_per_acc.episode_table import TERMINATED, TRUNCATED, Episode, Growing
 from rllib_per_acc.memory_estimate import check_capacity
 from rllib_per_acc.replay_options import positive_int
 from rllib_per_acc.step_columns import ChunkValues
 from rllib_per_acc.threads import serialized
 from rllib_per_acc.transitions import NEXT, SLOT, LinkedRows, T
 
+_NO_ROWS = np.zeros(0, np.int32)
+
 
 @dataclass(slots=True)
 class Added:
-    """What one `TransitionStore.add` did.
+    """What one `TransitionStore.add` does.
 
     Attributes:
         rows: Rows of the steps added, in the order they were given, int32 of shape (n,).
-        kept: Of the steps given, which were added, bool; None when all were.
+        kept: Of the steps given, which are added, bool; None when all are.
         freed: Rows that held evicted steps (some may be in `rows` again), int32 of shape (m,).
         counts: Of this one call: episodes and steps added and evicted.
+        num_rows: Rows in use afterwards: all numbers are below that.
+        num_episodes: Episodes stored afterwards.
+        num_steps: Steps stored afterwards.
     """
 
     rows: Rows
     kept: NDArray[np.bool_] | None
     freed: Rows
     counts: Counts
-
-
-class PreparedAdd(NamedTuple):
-    """Checked chunks, ready to be stored.
-
-    Attributes:
-        chunks: Those to store.
-        values: What they hold; None if there are none.
-        evicted: Ids of the episodes that go before, oldest first; some may not be stored yet.
-        new_steps: Steps given, by episode id.
-        kept: Of the steps given, which are in `chunks`, bool; None when all are.
-    """
-
-    chunks: list[EpisodeChunk]
-    values: ChunkValues | None
-    evicted: list[str]
-    new_steps: dict[str, int]
-    kept: NDArray[np.bool_] | None
+    num_rows: int
+    num_episodes: int
+    num_steps: int
 
 
 class TransitionStore(LinkedRows):
@@ -75,15 +65,8 @@ class TransitionStore(LinkedRows):
     def add(self, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()) -> Added:
         """Stores `chunks`, evicting the oldest episodes first where room is needed.
 
-        See `prepare` for the arguments and errors.
-        """
-        return self.write(self.prepare(chunks, evict))
-
-    def prepare(self, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()) -> PreparedAdd:
-        """Checks all that `add` needs, and changes nothing.
-
-        A chunk of a stored episode continues it; one of an unknown episode starts it. Chunks of an
-        episode that this very call evicts are dropped (RLlib:
+        A chunk of a stored episode continues it; one of an unknown episode starts it, with its
+        first step. Chunks of an episode that this very call evicts are dropped (RLlib:
         `PrioritizedEpisodeReplayBuffer.add`).
 
         Args:
@@ -92,19 +75,30 @@ class TransitionStore(LinkedRows):
                 stored are ignored.
 
         Raises:
-            TypeError: If a chunk's flags are not bools or its `t_started` is no integer.
-            ValueError: If a chunk's lengths, nesting or shapes do not fit, if it does not continue
-                its episode where that ended, if there is a capacity and something in `evict`, or
-                if this machine has no memory for so many such steps. Nothing is changed in either
-                case.
+            TypeError: If there is something else than chunks, a chunk's flags are not bools, or
+                its `t_started` is no integer.
+            ValueError: If a chunk's lengths, nesting, shapes or dtypes do not fit, if it does not
+                continue its episode where that ended, if there is a capacity and something in
+                `evict`, or if this machine has no memory for so many such steps.
+            MemoryError: If there is no memory now. Nothing is changed in each case.
         """
+        change = Change()
+        added = self.plan_add(change, chunks, evict)
+        self._commit(change)
+        return added
+
+    def plan_add(
+        self, change: Change, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()
+    ) -> Added:
+        """Checks all that `add` needs, allocates, and plans the rest; see there."""
+        chunks = [chunk for chunk in checked_chunks(chunks) if self._has_steps(chunk)]
         new_steps: dict[str, int] = {}
-        chunks = checked_chunks(chunks)
         for chunk in chunks:
             new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
         evicted = self._to_evict(new_steps, evict)
         dropped = set(evicted)
         keeping = np.array([chunk.episode_id not in dropped for chunk in chunks], np.bool_)
+        steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
         kept = [chunk for chunk, keep in zip(chunks, keeping, strict=True) if keep]
         values = None
         if kept:
@@ -112,27 +106,41 @@ class TransitionStore(LinkedRows):
             if self.capacity is not None and not self.columns.observations.leaves:
                 check_capacity(self.capacity, self.columns.bytes_per_step(values))
             values.skip_observations(self._check_continuations(kept, values.observations))
-        steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
-        return PreparedAdd(kept, values, evicted, new_steps, steps_kept)
 
-    def write(self, prepared: PreparedAdd) -> Added:
-        """Stores what was prepared since the last change of this store."""
         counts = Counts(num_adds=1)
-        stored = [id_ for id_ in prepared.evicted if self.episodes.get(id_) is not None]
-        freed = self._evict(stored, counts)
-        for id_ in prepared.evicted[counts.episodes_evicted :]:  # came and went within this call
-            counts.episodes_added += 1
-            counts.steps_added += prepared.new_steps[id_]
+        going = [self.episodes[id_] for id_ in evicted if id_ in self.episodes]
+        for id_ in evicted:
             counts.episodes_evicted += 1
-            counts.steps_evicted += prepared.new_steps[id_]
-        rows = np.empty(0, np.int32)
-        if prepared.values:
-            rows = self._store(prepared.chunks, prepared.values, counts)
-        return Added(rows, prepared.kept, freed, counts)
+            if id_ in self.episodes:
+                counts.steps_evicted += len(self.episodes[id_])
+            else:  # comes and goes within this call
+                counts.episodes_added += 1
+                counts.steps_added += new_steps[id_]
+                counts.steps_evicted += new_steps[id_]
+        freed = np.concatenate([_NO_ROWS, *(episode.row_array() for episode in going)])
+        num_new = len(values.observations.leaves[0]) if values else 0
+        rows = self._plan_rows(change, going, freed, num_new, kept, values, counts)
+        return Added(
+            rows,
+            steps_kept,
+            freed,
+            counts,
+            self.pool.num_used + max(num_new - self.pool.num_free - len(freed), 0),
+            self.num_episodes + counts.episodes_added - counts.episodes_evicted,
+            self.num_steps + counts.steps_added - counts.steps_evicted,
+        )
+
+    def _has_steps(self, chunk: EpisodeChunk) -> bool:
+        """Whether there is something to store: more than what an episode begins with."""
+        if not isinstance(chunk, EpisodeChunk):
+            raise TypeError(f"chunks: got {chunk!r:.80}, expected instances of EpisodeChunk")
+        chunk.check()
+        told = self.capacity is None  # who says what goes counts what came
+        return len(chunk) > 0 or told or chunk.episode_id in self.episodes
 
     def _to_evict(self, new_steps: dict[str, int], evict: Iterable[str]) -> list[str]:
         if self.capacity is None:
-            return [id_ for id_ in evict if self.episodes.get(id_) is not None]
+            return [id_ for id_ in dict.fromkeys(evict) if id_ in self.episodes]
         if evict := list(evict):
             raise ValueError(
                 f"evict: got {len(evict)} episodes in a store with capacity={self.capacity}, "
@@ -178,62 +186,74 @@ class TransitionStore(LinkedRows):
             start = last + 1
         return stored_already
 
-    def _evict(self, episode_ids: list[str], counts: Counts) -> Rows:
-        rows = [np.empty(0, np.int32)]
-        for id_ in episode_ids:
-            episode = self.episodes.remove(id_)
-            rows.append(episode.row_array())
-            counts.episodes_evicted += 1
-            counts.steps_evicted += len(episode)
-        freed = np.concatenate(rows)
-        if len(freed):
-            self.columns.clear(freed)
-            self.pool.give_back(freed)
-        return freed
+    def _plan_rows(
+        self,
+        change: Change,
+        evicted: list[Episode],
+        freed: Rows,
+        num_new: int,
+        chunks: list[EpisodeChunk],
+        values: ChunkValues | None,
+        counts: Counts,
+    ) -> Rows:
+        """Plans to free rows, and to link others and write them; counts what is added.
 
-    def _store(self, chunks: list[EpisodeChunk], values: ChunkValues, counts: Counts) -> Rows:
-        new = self.pool.take(len(values.observations.leaves[0]))
-        self._reserve()
-        step_rows: list[Rows] = []
-        starts = []  # positions of episodes' first steps among these
-        taken = num_steps = 0
-        for chunk in chunks:
-            episode = self.episodes.get(chunk.episode_id)
-            if episode is None:
-                episode = self.episodes.start(chunk.episode_id, chunk.t_started)
-                counts.episodes_added += 1
-                starts.append(num_steps)
-                path = mine = new[taken : taken + len(chunk) + 1]
-            else:
-                mine = new[taken : taken + len(chunk)]
-                path = np.concatenate([np.array(episode.rows[-1:], np.int32), mine])
-            taken += len(mine)
-            self.episodes.extend(episode, mine, chunk.terminated, chunk.truncated)
-            links = np.empty((len(path), 3), np.int32)
-            links[:-1, NEXT] = path[1:]
-            links[-1, NEXT] = -1
-            links[:, SLOT] = episode.slot
-            links[:, T] = np.arange(len(episode) - len(chunk), len(episode) + 1)
-            self._links[path] = links
-            step_rows.append(path[:-1])
-            num_steps += len(chunk)
-        rows = np.concatenate(step_rows)
-        counts.steps_added += num_steps
-        self.columns.write(values, new, rows, starts, self.pool.num_allocated)
-        return rows
-
-    def _reserve(self) -> None:
+        Returns:
+            The rows of the steps.
+        """
+        new = self.pool.exchange(change, freed, num_new)
         allocated = self.pool.num_allocated
         if allocated > len(self._links):
-            self._links.resize((allocated, 3), refcheck=False)
             self.columns.reserve(allocated)
+            grow(self._links, allocated)  # at last: now there is room in all columns
+        growing: dict[str, Growing] = {}
+        starting = {c.episode_id for c in chunks if c.episode_id not in self.episodes}
+        slots = iter(self.episodes.slots(change, evicted, len(starting)))
+        num_steps = sum(map(len, chunks))
+        step_rows, path = np.empty(num_steps, np.int32), np.empty(num_steps + len(chunks), np.int32)
+        links = np.empty((len(path), 3), np.int32)
+        starts = []  # positions of episodes' first steps among these
+        taken = at = done = 0
+        for chunk in chunks:
+            n = len(chunk)
+            grown = growing.get(chunk.episode_id)
+            if grown is None:
+                grown = growing[chunk.episode_id] = self._growing(chunk, slots)
+            end = at + n + 1
+            if grown.length or grown.rows:
+                mine = new[taken : taken + n]
+                path[at], path[at + 1 : end] = grown.last, mine
+            else:
+                starts.append(done)
+                mine = path[at:end] = new[taken : taken + n + 1]
+            links[at : end - 1, NEXT], links[end - 1, NEXT] = path[at + 1 : end], -1
+            links[at:end, SLOT] = grown.episode.slot
+            links[at:end, T] = np.arange(grown.length, grown.length + n + 1)
+            step_rows[done : done + n] = path[at : end - 1]
+            if len(mine):
+                grown.rows.append(mine)
+            grown.length += n
+            grown.flags = int(TERMINATED) * chunk.terminated | int(TRUNCATED) * chunk.truncated
+            taken, at, done = taken + len(mine), end, done + n
+        counts.episodes_added += len(starts)
+        counts.steps_added += num_steps
+        self.episodes.plan(change, evicted, list(growing.values()))
+        self.columns.plan(change, freed, values, new, step_rows, starts, allocated)
+        change.put(self._links, path, links)
+        return step_rows
+
+    def _growing(self, chunk: EpisodeChunk, slots: Iterator[int]) -> Growing:
+        episode = self.episodes.get(chunk.episode_id)
+        if episode is not None:
+            return Growing(episode, is_new=False)
+        return Growing(Episode(chunk.episode_id, next(slots), chunk.t_started), is_new=True)
 
     # Copies and state
 
     @serialized
     def chunks(self, start: int, stop: int) -> list[EpisodeChunk]:
         """Copies of the stored episodes number `start` to `stop`, oldest first."""
-        return [self._copy(episode) for episode in islice(self.episodes, start, stop)]
+        return [self._copy(episode) for episode in self.episodes.between(start, stop)]
 
     @serialized
     def chunks_of(self, episode_ids: Iterable[Any]) -> list[EpisodeChunk]:
@@ -285,7 +305,11 @@ class TransitionStore(LinkedRows):
         links[rows, T] = np.arange(len(rows), dtype=np.int32)
         links[rows, T] -= np.repeat((ends - num_rows).astype(np.int32), num_rows)
         self.columns.restore(layouts, arrays, used, allocated)
-        return self._evict(self._to_evict({}, ()), Counts())
+        self.columns.observations.check_rows(rows)
+        change = Change()
+        freed = self.plan_add(change, ()).freed
+        change.make()
+        return freed
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -324,9 +324,9 @@ class ShardedReplay(NoCopies, AllOrNothing):
         taken = Activity(self._activity.window)
         taken.merge(self._activity)
         taken.counts = taken.counts.of_samples() + (adds - self._adds_reported)
-        if taken.counts.num_adds and (len(group) > 1 or not taken.steps_stored):
-            taken.steps_stored = deque([sum(status.steps for status in statuses)])
-            taken.episodes_stored = deque([sum(status.episodes for status in statuses)])
+        if taken.counts.num_adds and (len(group) > 1 or not taken.added):
+            stored = [(status.episodes, status.steps) for status in statuses]
+            taken.added = deque([(sum(e for e, _ in stored), sum(s for _, s in stored))])
         change = Change()
         change.let(self, "_activity", Activity(taken.window))
         change.let(self, "_adds_reported", adds)

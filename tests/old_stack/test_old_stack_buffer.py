@@ -20,6 +20,8 @@ def make(capacity: int = 20, **keys: Any) -> AccPrioritizedReplayBuffer:
 class Shared:
     """The random numbers of RLlib's `random` for our buffer."""
 
+    bit_generator = np.random.PCG64()
+
     def random(self, n: int) -> np.ndarray:
         return np.array([random.random() for _ in range(n)])
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from fault_injection import same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_checks import check_invariants
@@ -172,14 +173,19 @@ def test_nested_observations_keep_frames_and_the_rest():
     assert "observations.1" in arrays
 
 
-def test_a_wider_dtype_later_keeps_all_values():
+def test_another_dtype_later_is_taken_where_it_is_exact():
     rng = np.random.default_rng(0)
     compressed, plain = (PrioritizedReplay(50, seed=2, frame_stack=n) for n in (4, 0))
-    for number, dtype in enumerate((np.uint8, np.float32, np.uint8)):
+    for number, dtype in enumerate((np.uint8, np.int64, np.uint8)):
         frames = (100 * rng.random((6, 3, 3))).astype(dtype)
         for replay in (compressed, plain):
             replay.add(chunks_of(f"episode-{number}", stacked(frames), cuts=(2,)))
         assert_alike(compressed, plain)
+    for replay in (compressed, plain):
+        before = replay.get_state()
+        with pytest.raises(ValueError, match="float64, expected what is exactly uint8"):
+            replay.add(chunks_of("other", stacked(rng.random((6, 3, 3))), cuts=(2,)))
+        assert same(replay.get_state(), before)
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 4, 3)])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from fault_injection import same
 from replay_checks import check_invariants, check_same
 from replay_reference import Arrival, NaiveReplay, make_chunk
 
@@ -154,14 +155,16 @@ def test_observations_of_various_lengths_that_are_equal_for_a_while(
         replay.add([chunk_of(0, 3, [item(4), item(1)])])
 
 
-def test_an_episode_without_steps_is_evicted_in_its_turn() -> None:
+def test_an_episode_takes_room_when_its_first_step_comes() -> None:
     replay = PrioritizedReplay(10, seed=1)
-    for number, length in enumerate((0, 6, 0, 6)):
-        replay.add([make_chunk(number, 0, length)])
-        check_invariants(replay)
-    info = replay.info()
-    assert (info["steps"], info["episodes"], info["episodes_evicted"]) == (6, 2, 2)
-    replay.add([make_chunk(4, 0, 0), make_chunk(5, 0, 10)])
+    replay.add([make_chunk(0, 0, 6)])
+    before = replay.get_state()["arrays"], replay.info()
+    for number in range(1, 100):
+        replay.add([make_chunk(number, 0, 0)])
+    assert same((replay.get_state()["arrays"], replay.info()), before)
+    replay.add([make_chunk(1, 0, 0), make_chunk(1, 0, 3)])  # RLlib repeats the observation
+    replay.add([make_chunk(2, 0, 5, "terminated")])
     check_invariants(replay)
-    assert len(replay) == 10
-    assert set(replay.get_priorities()["episode_id"]) == {"episode-5"}
+    info = replay.info()
+    assert (info["steps"], info["episodes"], info["episodes_evicted"]) == (8, 2, 1)
+    assert list(dict.fromkeys(replay.get_priorities()["episode_id"])) == ["episode-1", "episode-2"]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fault_injection import same
 from replay_checks import check_batch
 from replay_reference import Arrival, NaiveReplay
 
@@ -114,11 +115,47 @@ def test_changing_a_batch_does_not_change_the_store() -> None:
     assert (again.rewards > 0).all()
 
 
-def test_a_wider_type_later_loses_nothing() -> None:
+@pytest.mark.parametrize(
+    ("first", "later", "refused"),
+    [
+        (np.float32, np.array([4.0, 0.5]), None),
+        (np.float32, np.array([4.0, 1 / 3]), r"0.333.* \(float64\), expected .* float32"),
+        (np.uint8, np.array([4.0, 5.0]), "float64, expected .* uint8"),
+        (np.uint8, np.array([4, 255]), None),
+        (np.uint8, np.array([4, 256]), r"256 \(int64\), expected .* uint8"),
+        (np.uint8, np.array([4, -1]), r"-1 \(int64\), expected .* uint8"),
+        (np.uint8, np.array([True, False]), None),
+        (np.uint8, np.array([4, "text"], object), "object, expected .* uint8"),
+        (np.float64, np.array([4, 2**53]), None),
+        (np.float64, np.array([4, 2**60 + 1]), "1152921504606846977 .*int64.*, expected .*float64"),
+        (np.float64, np.array([4, 2**63 - 1]), "9223372036854775807 .*int64.*, expected"),
+        (np.float64, np.array([1j, 0]), "complex128, expected .* float64"),
+        (np.int64, np.array([4, 2**63], np.uint64), "9223372036854775808 .*uint64.*, expected"),
+        (np.uint64, np.array([4, -1]), "-1 .*int64.*, expected .* uint64"),
+        (np.int64, np.array([np.nan, 1.0]), "float64, expected .* int64"),
+        (np.float32, np.array([np.nan, np.inf]), None),
+        (np.bool_, np.array([1, 0]), "int64, expected .* bool"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [False, True])
+def test_values_of_another_dtype_are_taken_where_they_are_exact(
+    first: type, later: np.ndarray, refused: str | None, at_once: bool
+) -> None:
     replay = PrioritizedReplay(10, seed=0)
-    replay.add([four_steps("")])
-    exact = np.array([[4.0], [1 / 3], [0.1]])
-    replay.add([EpisodeChunk("only", exact, np.arange(2), np.zeros(2), t_started=4)])
-    batch = replay.sample(100)
-    by_time = dict(zip(batch.t.tolist(), batch.observations[:, 0].tolist(), strict=True))
-    assert by_time == {0: 0.0, 1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 5: 1 / 3}
+    chunks = [
+        EpisodeChunk("a", np.ones(3, first), np.arange(2), np.zeros(2)),
+        EpisodeChunk("b", later, np.arange(1), np.zeros(1)),
+    ]
+    adds = [chunks] if at_once else [[chunk] for chunk in chunks]
+    for chunk in adds[:-1]:
+        replay.add(chunk)
+    before = replay.get_state()
+    if refused is None:
+        replay.add(adds[-1])
+        (stored,) = replay.get_chunks(1, 2)
+        np.testing.assert_array_equal(stored.observations, later)
+        assert stored.observations.dtype == first
+    else:
+        with pytest.raises(ValueError, match=f"observations: got {refused}"):
+            replay.add(adds[-1])
+        assert same(replay.get_state(), before)
