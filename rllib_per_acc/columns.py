@@ -69,7 +69,8 @@ def exactly(
         return values
     if dtype.kind == "O":
         return values.astype(object)
-    fits = any_kind or _WIDTH.get(values.dtype.kind, 4) <= _WIDTH.get(dtype.kind, -1)
+    width = _WIDTH.get(values.dtype.kind)
+    fits = width is not None and (any_kind or width <= _WIDTH[dtype.kind])
     got = str(values.dtype)
     if fits:
         if values.dtype.kind not in "iu" and np.can_cast(values.dtype, dtype, "safe"):

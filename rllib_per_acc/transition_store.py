@@ -220,12 +220,12 @@ class TransitionStore(LinkedRows):
             if grown is None:
                 grown = growing[chunk.episode_id] = self._growing(chunk, slots)
             end = at + n + 1
-            if grown.length or grown.rows:
-                mine = new[taken : taken + n]
-                path[at], path[at + 1 : end] = grown.last, mine
-            else:
+            if grown.is_new and not grown.rows:
                 starts.append(done)
                 mine = path[at:end] = new[taken : taken + n + 1]
+            else:
+                mine = new[taken : taken + n]
+                path[at], path[at + 1 : end] = grown.last, mine
             links[at : end - 1, NEXT], links[end - 1, NEXT] = path[at + 1 : end], -1
             links[at:end, SLOT] = grown.episode.slot
             links[at:end, T] = np.arange(grown.length, grown.length + n + 1)
