@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,24 @@ class Added:
     num_rows: int
     num_episodes: int
     num_steps: int
+
+
+class PreparedAdd(NamedTuple):
+    """Checked chunks.
+
+    Attributes:
+        chunks: Those to store.
+        values: What they hold; None if there are none.
+        evicted: Ids of the episodes that go before, oldest first; some may not be stored yet.
+        new_steps: Steps given, by episode id.
+        kept: Of the steps given, which are in `chunks`, bool; None when all are.
+    """
+
+    chunks: list[EpisodeChunk]
+    values: ChunkValues | None
+    evicted: list[str]
+    new_steps: dict[str, int]
+    kept: NDArray[np.bool_] | None
 
 
 class TransitionStore(LinkedRows):
@@ -91,22 +109,7 @@ class TransitionStore(LinkedRows):
         self, change: Change, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()
     ) -> Added:
         """Checks all that `add` needs, allocates, and plans the rest; see there."""
-        chunks = [chunk for chunk in checked_chunks(chunks) if self._has_steps(chunk)]
-        new_steps: dict[str, int] = {}
-        for chunk in chunks:
-            new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
-        evicted = self._to_evict(new_steps, evict)
-        dropped = set(evicted)
-        keeping = np.array([chunk.episode_id not in dropped for chunk in chunks], np.bool_)
-        steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
-        kept = [chunk for chunk, keep in zip(chunks, keeping, strict=True) if keep]
-        values = None
-        if kept:
-            values = self.columns.prepare(kept)
-            if self.capacity is not None and not self.columns.observations.leaves:
-                check_capacity(self.capacity, self.columns.bytes_per_step(values))
-            values.skip_observations(self._check_continuations(kept, values.observations))
-
+        kept, values, evicted, new_steps, steps_kept = self.prepare(chunks, evict)
         counts = Counts(num_adds=1)
         going = [self.episodes[id_] for id_ in evicted if id_ in self.episodes]
         for id_ in evicted:
@@ -129,6 +132,25 @@ class TransitionStore(LinkedRows):
             self.num_episodes + counts.episodes_added - counts.episodes_evicted,
             self.num_steps + counts.steps_added - counts.steps_evicted,
         )
+
+    def prepare(self, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()) -> PreparedAdd:
+        """Checks all that `add` needs; see there."""
+        chunks = [chunk for chunk in checked_chunks(chunks) if self._has_steps(chunk)]
+        new_steps: dict[str, int] = {}
+        for chunk in chunks:
+            new_steps[chunk.episode_id] = new_steps.get(chunk.episode_id, 0) + len(chunk)
+        evicted = self._to_evict(new_steps, evict)
+        dropped = set(evicted)
+        keeping = np.array([chunk.episode_id not in dropped for chunk in chunks], np.bool_)
+        steps_kept = np.repeat(keeping, [len(chunk) for chunk in chunks]) if dropped else None
+        kept = [chunk for chunk, keep in zip(chunks, keeping, strict=True) if keep]
+        values = None
+        if kept:
+            values = self.columns.prepare(kept)
+            if self.capacity is not None and not self.columns.observations.leaves:
+                check_capacity(self.capacity, self.columns.bytes_per_step(values))
+            values.skip_observations(self._check_continuations(kept, values.observations))
+        return PreparedAdd(kept, values, evicted, new_steps, steps_kept)
 
     def _has_steps(self, chunk: EpisodeChunk) -> bool:
         """Whether there is something to store: more than what an episode begins with."""

@@ -8,8 +8,8 @@ import pytest
 from fault_injection import check_all_or_nothing, fault, same
 
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay, TransitionReplay, TransitionStore
+from rllib_per_acc.local_folder import LocalFolder
 from rllib_per_acc.prioritized_ring import PrioritizedRing
-from rllib_per_acc.replay_folder import LocalFolder
 from rllib_per_acc.replay_options import PriorityOptions, SequenceShape
 from rllib_per_acc.replay_part import GatherOptions, ReplayPart
 from rllib_per_acc.row_ring import RowBatch
