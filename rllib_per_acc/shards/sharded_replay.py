@@ -117,6 +117,7 @@ class ShardedReplay(NoCopies, AllOrNothing):
         self._asked_since_add = True
         self._max_priority = 1.0
         self._sampled = Counts()
+        self._sampled_of: dict[int, int] = {}  # by shard: the steps in the batches handed out
         self._lost_before = 0
         self._losses_told = 0
 
@@ -269,12 +270,17 @@ class ShardedReplay(NoCopies, AllOrNothing):
         change.let(self, "_activity", activity)
         change.let(self, "_sampled", self._sampled + drawn.activity.counts.of_samples())
         change.let(self, "_asked_since_add", True)
-        self._commit(change)
         if isinstance(drawn, SingleDraw):
             everything = np.arange(len(drawn.columns["rewards"]))
             handles = [UnionHandle(0, everything, drawn.handle)]
         else:
             handles = drawn.handles
+        lengths, sampled_of = drawn.columns.get("length"), dict(self._sampled_of)
+        for shard, positions, _ in handles:
+            steps = len(positions) if lengths is None else int(lengths[positions].sum())
+            sampled_of[shard] = sampled_of.get(shard, 0) + steps
+        change.let(self, "_sampled_of", sampled_of)
+        self._commit(change)
         return ReplayBatch(drawn.columns, handles, self)
 
     @serialized
@@ -340,7 +346,10 @@ class ShardedReplay(NoCopies, AllOrNothing):
     @reporting
     def shard_info(self) -> list[dict[str, Any]]:
         """For each shard where it is and what it counts; see `shard_report.ask_infos`."""
-        return ask_infos(self._group)
+        infos = ask_infos(self._group)
+        for shard, steps in self._sampled_of.items():
+            infos[shard]["steps_sampled"] += steps
+        return infos
 
     @serialized
     def shard_metrics(self) -> list[dict[str, float]]:
@@ -488,6 +497,7 @@ class ShardedReplay(NoCopies, AllOrNothing):
         if draws is not None:
             self._draws.restore(draws)
         self._sampled = Counts(steps_sampled=steps_sampled)
+        self._sampled_of = {}
         self._activity = Activity(self._activity.window)
         self._max_priority = 1.0
         self._recent.clear()

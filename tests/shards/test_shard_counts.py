@@ -14,6 +14,7 @@ from rllib_per_acc.activity import Counts
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.local_folder import LocalFolder
 from rllib_per_acc.replay_checkpoint import SavedReplays, save_replays
+from rllib_per_acc.replay_options import SequenceShape
 from rllib_per_acc.shards import ShardLostError
 
 pytestmark = pytest.mark.usefixtures("ray_session")
@@ -71,6 +72,19 @@ def test_draws_that_are_given_up_take_no_counts_with_them(num_shards):
     assert total["steps_sampled"] == 15 * 8 + 4 * 5
     assert books.reported.num_samples == 19
     assert books.reported.num_adds == 15
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+@pytest.mark.parametrize("sequences", [None, SequenceShape(4)])
+def test_every_shard_says_how_many_of_its_steps_were_sampled(num_shards, sequences):
+    replay = make_replay(num_shards, 300, prefetch=1)
+    for i in range(12):
+        replay.add([chunk(i, 10)])
+    for _ in range(3):
+        replay.sample(64, sequences=sequences)
+    of_shards = [info["steps_sampled"] for info in replay.shard_info()]
+    assert min(of_shards) > 0
+    assert sum(of_shards) == replay.info()["steps_sampled"] >= 3 * 64
 
 
 def test_the_state_of_one_shard_counts_what_was_used_only():
