@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from ray.rllib.utils.typing import ModuleID
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.descriptions import anything, dict_of, record
 from rllib_per_acc.draws import NothingToSampleError
 from rllib_per_acc.replay import PrioritizedReplay
@@ -19,6 +20,7 @@ from rllib_per_acc.replay_options import ReplayOptions
 from rllib_per_acc.rllib.buffer_base import check_spaces
 from rllib_per_acc.rllib.client import close_client
 from rllib_per_acc.rllib.multi_agent_ledger import Plan
+from rllib_per_acc.threads import PreparedChange
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +65,10 @@ class ModuleReplays:
                 )
         return list(dict.fromkeys(module_ids))
 
-    def prepare_add(
-        self, plan: Plan, weight: float | Mapping[ModuleID, float] | None
-    ) -> Callable[[], None]:
-        """Checks what is planned, and returns what does it; see `PrioritizedReplay.prepare_add`."""
+    def plan_add(
+        self, change: Change, plan: Plan, weight: float | Mapping[ModuleID, float] | None
+    ) -> None:
+        """Checks what is planned, and plans to do it; see `PrioritizedReplay.prepare_add`."""
         if not isinstance(weight, Real | Mapping | None):
             raise TypeError(
                 f"weight: got a {type(weight).__name__}, expected a number, or a dict of numbers "
@@ -86,14 +88,15 @@ class ModuleReplays:
         clients = self.clients | {m: self._start(m) for m in new}
         adds += [clients[m].prepare_add(plan.chunks[m], weights[m]) for m in new]
 
-        def add() -> None:
-            for agent in (agent for chunk in plan.kept for agent in chunk.agents):
-                self.spaces.setdefault(agent.owner.module_id, agent.spaces)
-            self.clients = clients
-            for one in adds:
-                one()
-
-        return add
+        spaces = {
+            agent.owner.module_id: agent.spaces
+            for chunk in reversed(plan.kept)
+            for agent in reversed(chunk.agents)
+        }
+        change.let(self, "spaces", spaces | self.spaces)
+        change.let(self, "clients", clients)
+        for add in adds:
+            change.call(add if isinstance(add, PreparedChange) else _Once(add))
 
     def _trial(self) -> PrioritizedReplay:
         """A replay that only checks."""
@@ -183,3 +186,14 @@ class ModuleReplays:
     def spaces_of(self, module_id: ModuleID) -> tuple[Any, Any]:
         """The spaces of a module; None each where no steps have come since a restore."""
         return self.spaces.get(module_id, (None, None))
+
+
+class _Once:
+    """What is sent to shards is not sent again, however the call ends."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._calls = [call]
+
+    def __call__(self) -> None:
+        if self._calls:
+            self._calls.pop()()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rllib_per_acc.activity import Activity, Counts
+from rllib_per_acc.changes import Change
 from rllib_per_acc.descriptions import dict_of, integer, record
 from rllib_per_acc.rllib.multi_agent_ledger import AgentEpisode, MultiAgentLedger, Plan
 
@@ -74,8 +75,9 @@ class MultiAgentActivity:
         self._env = Activity(self._window)
         self._agents: defaultdict[Any, Activity] = defaultdict(partial(Activity, self._window))
 
-    def log_add(self, plan: Plan, ledger: MultiAgentLedger) -> None:
-        """Notes what is planned; call it before it is done."""
+    def plan_add(self, change: Change, plan: Plan, ledger: MultiAgentLedger) -> None:
+        """Plans to note an add that is planned."""
+        agent_steps_added = self.agent_steps_added
         counts = Counts(num_adds=1)
         agents: defaultdict[Any, Counts] = defaultdict(lambda: Counts(num_adds=1))
         for id_ in plan.evicted:
@@ -93,21 +95,23 @@ class MultiAgentActivity:
             for agent in chunk.agents:
                 by_agent = agents[agent.owner.agent_id]
                 by_agent.steps_added += len(agent.steps)
-                self.agent_steps_added += len(agent.steps)
+                agent_steps_added += len(agent.steps)
                 id_ = agent.steps.episode_id
                 if id_ not in ledger.agents and id_ not in new_agents:
                     new_agents.add(id_)
                     by_agent.episodes_added += 1
         counts.episodes_added = len(new)
-        change = counts.episodes_added - counts.episodes_evicted
-        self._env.log_add(
+        growth = counts.episodes_added - counts.episodes_evicted
+        self._env.plan_add(
+            change,
             counts,
-            episodes_stored=len(ledger.episodes) + change,
+            episodes_stored=len(ledger.episodes) + growth,
             steps_stored=ledger.num_steps + counts.steps_added - counts.steps_evicted,
         )
         for agent_id, agent_counts in agents.items():
-            self._agents[agent_id].log_add(agent_counts, episodes_stored=0, steps_stored=0)
-        self.lifetimes += counts
+            self._agents[agent_id].plan_add(change, agent_counts, episodes_stored=0, steps_stored=0)
+        change.let(self, "lifetimes", self.lifetimes + counts)
+        change.let(self, "agent_steps_added", agent_steps_added)
 
     def log_removal(self, before: MultiAgentLedger, after: MultiAgentLedger) -> None:
         """Notes what went with a module as evicted."""

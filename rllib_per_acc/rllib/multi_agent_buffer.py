@@ -18,6 +18,7 @@ from ray.rllib.utils.replay_buffers.multi_agent_prioritized_episode_buffer impor
 )
 from ray.rllib.utils.typing import ModuleID, ResultDict
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.descriptions import generator_from, named
 from rllib_per_acc.replay_batch import ReplayClient
 from rllib_per_acc.replay_checkpoint import SavedReplays
@@ -112,10 +113,11 @@ class AccMultiAgentPrioritizedEpisodeReplayBuffer(
                 )
         self._remove_gone()
         plan = self._ledger.plan([multi_agent_chunk_of(episode) for episode in episodes])
-        add = self._modules.prepare_add(plan, weight)
-        self._activity.log_add(plan, self._ledger)
-        self._ledger.commit(plan)
-        add()
+        change = Change()
+        self._modules.plan_add(change, plan, weight)
+        self._activity.plan_add(change, plan, self._ledger)
+        self._ledger.plan_commit(change, plan)
+        self._commit(change)
         self._drop_overdue_draws()
 
     @serialized

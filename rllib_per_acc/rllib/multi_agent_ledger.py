@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rllib_per_acc.changes import Change
 from rllib_per_acc.descriptions import array as array_of_items
 from rllib_per_acc.descriptions import boolean, hashable, integer, list_of, record, tuple_of, wrong
 from rllib_per_acc.episode_chunk import EpisodeChunk
@@ -50,11 +51,6 @@ class AgentEpisode:
 
     def __len__(self) -> int:
         return max(len(self.env_t) - 1, 0)
-
-    def extend(self, chunk: AgentChunk) -> None:
-        """Appends the steps of a chunk, whose first observation is the last one here."""
-        self.env_t.extend(chunk.env_t[1:] if self.env_t else chunk.env_t)
-        self.is_done = chunk.steps.terminated or chunk.steps.truncated
 
 
 class MultiAgentEntry:
@@ -150,28 +146,59 @@ class MultiAgentLedger:
         stored = self.episodes.get(episode_id)
         return stored.agents.items() if stored else ()
 
-    def commit(self, plan: Plan) -> None:
-        """Does what was planned since the last change."""
-        for id_ in plan.evicted:
-            if (entry := self.episodes.pop(id_, None)) is not None:
-                self.num_steps -= len(entry)
-                for agent_episode_id, gone in entry.agents.items():
-                    self.departed.note(gone.owner.module_id, agent_episode_id, gone)
-                    self.num_agent_steps -= len(gone)
-                    del self.agents[agent_episode_id]
+    def plan_commit(self, change: Change, plan: Plan) -> None:
+        """Plans to do what was planned since the last change."""
+        gone = {id_: self.episodes[id_] for id_ in plan.evicted if id_ in self.episodes}
+        new: dict[Any, MultiAgentEntry] = {}
+        ends: dict[Any, int] = {}
+        new_agents: dict[Any, tuple[MultiAgentEntry, AgentEpisode]] = {}
+        times: dict[Any, array[int]] = {}
+        num_steps = self.num_steps - sum(map(len, gone.values()))
+        num_agent_steps = self.num_agent_steps
+        num_agent_steps -= sum(len(a) for entry in gone.values() for a in entry.agents.values())
         for chunk in plan.kept:
-            stored = self.episodes.get(chunk.episode_id)
-            if stored is None:
-                stored = self.episodes[chunk.episode_id] = MultiAgentEntry(chunk.env_t[0])
-            self.num_steps += chunk.env_steps
-            stored.env_t[1] += chunk.env_steps
-            for agent in chunk.agents:
-                id_ = agent.steps.episode_id
-                if id_ not in self.agents:
-                    self.agents[id_] = AgentEpisode(agent.owner, agent.steps.t_started)
-                    stored.agents[id_] = self.agents[id_]
-                self.agents[id_].extend(agent)
-                self.num_agent_steps += len(agent.steps)
+            entry = self.episodes.get(chunk.episode_id, new.get(chunk.episode_id))
+            if entry is None:
+                entry = new[chunk.episode_id] = MultiAgentEntry(chunk.env_t[0])
+            end = ends.get(chunk.episode_id, entry.env_t[1])
+            ends[chunk.episode_id] = end + chunk.env_steps
+            num_steps += chunk.env_steps
+            for came in chunk.agents:
+                id_ = came.steps.episode_id
+                if id_ in self.agents:
+                    agent = self.agents[id_]
+                elif id_ in new_agents:
+                    agent = new_agents[id_][1]
+                else:
+                    agent = AgentEpisode(came.owner, came.steps.t_started)
+                    new_agents[id_] = entry, agent
+                more = times.setdefault(id_, array("i"))
+                more.extend(came.env_t[1:] if agent.env_t or more else came.env_t)
+                change.let(agent, "is_done", came.steps.terminated or came.steps.truncated)
+                num_agent_steps += len(came.steps)
+        for id_, end in ends.items():
+            change.put((new[id_] if id_ in new else self.episodes[id_]).env_t, 1, end)
+        for id_, more in times.items():
+            agent = self.agents[id_] if id_ in self.agents else new_agents[id_][1]
+            change.put(agent.env_t, slice(len(agent.env_t), None), more)
+        change.call(self._replace, gone, new, new_agents)
+        change.let(self, "num_steps", num_steps)
+        change.let(self, "num_agent_steps", num_agent_steps)
+
+    def _replace(
+        self,
+        gone: dict[Any, MultiAgentEntry],
+        new: dict[Any, MultiAgentEntry],
+        new_agents: dict[Any, tuple[MultiAgentEntry, AgentEpisode]],
+    ) -> None:
+        for id_, entry in gone.items():
+            self.episodes.pop(id_, None)
+            for agent_episode_id, agent in entry.agents.items():
+                self.departed.note(agent.owner.module_id, agent_episode_id, agent)
+                self.agents.pop(agent_episode_id, None)
+        self.episodes.update(new)
+        for agent_episode_id, (entry, agent) in new_agents.items():
+            entry.agents[agent_episode_id] = self.agents[agent_episode_id] = agent
 
     def without(self, module_id: Any) -> MultiAgentLedger:
         """What is left when a module's agents go, and the episodes in which only they are."""
