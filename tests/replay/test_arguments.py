@@ -139,7 +139,7 @@ def test_a_wrong_argument_is_named_and_changes_nothing(make, call, name, bad):
     one, two = make(), make()
     if name == "priorities":
         two.sample(4)  # as `call` does, before what is refused
-    with pytest.raises((TypeError, ValueError), match=rf"{name}\b.*[Gg]ot .*expected"):
+    with pytest.raises((TypeError, ValueError), match=rf"{name}\b.*got .*expected"):
         call(one, **{name: bad})
     assert_equal(one.get_state(), two.get_state())
 
