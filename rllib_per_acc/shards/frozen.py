@@ -32,7 +32,14 @@ class Frozen:
             self._buffers.append(bytearray(raw))
             return False
 
-        self._pickled = ray.cloudpickle.dumps(value, protocol=5, buffer_callback=beside)
+        try:
+            self._pickled = pickle.dumps(value, protocol=5, buffer_callback=beside)
+            by_value = b"__main__" in self._pickled  # which is another module there
+        except (AttributeError, TypeError, pickle.PicklingError):
+            by_value = True
+        if by_value:  # a third as fast
+            self._buffers.clear()
+            self._pickled = ray.cloudpickle.dumps(value, protocol=5, buffer_callback=beside)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, (self._pickled, [pickle.PickleBuffer(b) for b in self._buffers])

@@ -17,6 +17,7 @@ from shard_cases import (
 )
 
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
+from rllib_per_acc.shards.frozen import Frozen
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -282,3 +283,25 @@ def test_each_error_comes_once_and_all_else_is_stored(replays, num_shards, seed)
     own = program.first // int(1e6)
     mine = {(id_, t) for id_, t in masses_of(replay) if int(id_[1:]) // int(1e6) == own}
     assert mine == masses_of(program.oracle).keys()
+
+
+class Unknown:
+    """A class of a module that shards cannot import."""
+
+    __module__ = "__main__"
+
+    def __init__(self, value):
+        self.value = value
+
+
+def test_what_only_this_process_knows_is_sent_by_value():
+    seen = Frozen({"unknown": Unknown(3), "call": lambda: 4, "array": np.arange(3)})
+    replay = make_replay(1)
+    known = chunk(0, 2)
+    known.infos = [{"call": lambda i=i: i} for i in range(3)]
+    replay.add([known])
+    (held,) = replay.get_chunks(0, 1)
+    assert [info["call"]() for info in held.infos] == [0, 1, 2]
+    thawed = seen.thaw()
+    assert (thawed["unknown"].value, thawed["call"]()) == (3, 4)
+    assert thawed["array"].tolist() == [0, 1, 2]
