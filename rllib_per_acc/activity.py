@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from dataclasses import dataclass, fields
+from operator import add, attrgetter, sub
 from typing import Any
 
 from rllib_per_acc.changes import Change
@@ -36,10 +36,10 @@ class Counts:
         return Counts(**{name: non_negative_int(name, value) for name, value in sums.items()})
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
+        return Counts(*map(add, _values_of(self), _values_of(other)))
 
     def __sub__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, name) - getattr(other, name) for name in _NAMES))
+        return Counts(*map(sub, _values_of(self), _values_of(other)))
 
     def arrivals(self) -> Counts:
         """What came, and by how many calls."""
@@ -55,6 +55,7 @@ class Counts:
 
 
 _NAMES = tuple(f.name for f in fields(Counts))
+_values_of = attrgetter(*_NAMES)
 _NUM_OF_ADDS = _NAMES.index("num_samples")
 
 
@@ -115,13 +116,12 @@ class Activity:
         mean_n_step: float,
     ) -> None:
         """Plans to note one `sample`."""
-        counts = copy.copy(self.counts)
-        counts.num_samples += 1
-        counts.steps_sampled += steps
-        counts.distinct_steps += distinct_steps
-        counts.distinct_episodes += distinct_episodes
-        counts.resampled += resampled
-        change.let(self, "counts", counts)
+        counts = self.counts
+        change.let(counts, "num_samples", counts.num_samples + 1)
+        change.let(counts, "steps_sampled", counts.steps_sampled + steps)
+        change.let(counts, "distinct_steps", counts.distinct_steps + distinct_steps)
+        change.let(counts, "distinct_episodes", counts.distinct_episodes + distinct_episodes)
+        change.let(counts, "resampled", counts.resampled + resampled)
         change.call(_append_once, self.sampled, (distinct_steps / steps, mean_n_step))
 
     def log_add(self, counts: Counts, **stored: int) -> None:

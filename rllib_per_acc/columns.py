@@ -173,7 +173,7 @@ class Column:
             ValueError: If nesting, length or item shape differ from what the column holds.
         """
         layout = self.layout if self.leaves else layout_of(structs[0])
-        if not num_leaves_of(layout):
+        if not self.leaves and not num_leaves_of(layout):
             raise ValueError(f"{self.name}: got {structs[0]!r:.80}, expected at least one array")
         given = [flatten(struct, layout, self.name) for struct in structs]
         pieces = [

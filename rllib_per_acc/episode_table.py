@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from rllib_per_acc.changes import Change, grow
 from rllib_per_acc.columns import Rows
-from rllib_per_acc.row_pool import RowPool
 
 TERMINATED, TRUNCATED = np.uint8(1), np.uint8(2)
 
@@ -110,7 +109,8 @@ class EpisodeTable:
     def __init__(self) -> None:
         self._by_id: OrderedDict[str, Episode] = OrderedDict()
         self._by_slot: list[Episode | None] = []
-        self._slots = RowPool(None)
+        self._free_slots: list[int] = []
+        self._num_slots = 0
         self._id_bytes = 0
         self.num_steps = 0
         self.lengths = np.zeros(0, np.int32)
@@ -164,14 +164,21 @@ class EpisodeTable:
 
     def slots(self, change: Change, evicted: Sequence[Episode], num_new: int) -> list[int]:
         """Plans to free the slots of these episodes; slots for so many new ones."""
-        freed = np.fromiter((episode.slot for episode in evicted), np.int32, len(evicted))
-        slots: list[int] = self._slots.exchange(change, freed, num_new).tolist()
-        allocated = self._slots.num_allocated
-        for per_slot in (self.lengths, self.flags, self.t_started):
-            grow(per_slot, allocated)
-        self._by_slot += [None] * (allocated - len(self._by_slot))
-        if len(freed):
-            change.put(self.lengths, freed, 0)
+        free = self._free_slots
+        kept = max(min(len(free), len(free) + len(evicted) - num_new), 0)
+        moving = free[kept:] + [episode.slot for episode in evicted]
+        left = max(len(moving) - num_new, 0)
+        slots, back = moving[left:], moving[:left]
+        used = self._num_slots + num_new - len(slots)
+        slots += range(self._num_slots, used)
+        if used > len(self._by_slot):
+            allocated = max(used, 2 * len(self._by_slot), 64)
+            for per_slot in (self.lengths, self.flags, self.t_started):
+                grow(per_slot, allocated)
+            self._by_slot += [None] * (allocated - len(self._by_slot))
+        if kept < len(free) or back:
+            change.put(free, slice(kept, None), back)
+        change.let(self, "_num_slots", used)
         return slots
 
     def plan(self, change: Change, evicted: Sequence[Episode], growing: Sequence[Growing]) -> None:
@@ -191,23 +198,24 @@ class EpisodeTable:
                 grown.episode.rows = rows
             else:
                 change.put(grown.episode.rows, slice(len(grown.episode.rows), None), rows)
-        slots = np.array([grown.episode.slot for grown in growing], np.int32)
-        change.call(self._replace, evicted, new)
-        change.put(self.lengths, slots, np.array([g.length for g in growing], np.int32))
-        change.put(self.flags, slots, np.array([g.flags for g in growing], np.uint8))
-        starts = np.array([g.episode.t_started for g in growing], np.int32)
-        change.put(self.t_started, slots, starts)
+        change.call(self._replace, evicted, growing)
         change.let(self, "num_steps", num_steps)
         ids = sum(map(_id_bytes, new)) - sum(map(_id_bytes, evicted))
         change.let(self, "_id_bytes", self._id_bytes + ids)
 
-    def _replace(self, evicted: Sequence[Episode], new: Sequence[Episode]) -> None:
+    def _replace(self, evicted: Sequence[Episode], growing: Sequence[Growing]) -> None:
         for episode in evicted:
             self._by_id.pop(episode.episode_id, None)
             self._by_slot[episode.slot] = None
-        for episode in new:
-            self._by_id[episode.episode_id] = episode
-            self._by_slot[episode.slot] = episode
+            self.lengths[episode.slot] = 0
+        for grown in growing:
+            episode = grown.episode
+            if grown.is_new:
+                self._by_id[episode.episode_id] = episode
+                self._by_slot[episode.slot] = episode
+                self.t_started[episode.slot] = episode.t_started
+            self.lengths[episode.slot] = grown.length
+            self.flags[episode.slot] = grown.flags
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What `restore` needs, oldest episode first."""
@@ -245,7 +253,7 @@ class EpisodeTable:
         """Bytes of rows, ids and arrays by slot, about: no look at every episode."""
         rows = 4 * (self.num_steps + len(self))
         per_slot = self.lengths.nbytes + self.flags.nbytes + self.t_started.nbytes
-        return rows + self._id_bytes + _PER_EPISODE * len(self) + per_slot + self._slots.nbytes
+        return rows + self._id_bytes + _PER_EPISODE * len(self) + per_slot
 
 
 def _id_bytes(episode: Episode) -> int:

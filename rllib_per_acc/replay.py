@@ -137,13 +137,12 @@ class PrioritizedReplay(Resumable):
         counted: bool = True,
     ) -> tuple[Change, int]:
         """Checks and plans an `add`, which is perhaps not counted; and how many steps it adds."""
-        chunks = checked_chunks(chunks)
         change = Change()
         added = self._store.plan_add(change, chunks, evict)
         if weight is None:
             priorities = np.full(len(added.rows), self.max_priority)
         else:
-            priorities = checked_weight(weight, sum(map(len, chunks)))
+            priorities = checked_weight(weight, added.num_given)
             self._sampler.check("weight", priorities)
             priorities = priorities if added.kept is None else priorities[added.kept]
         self._sampler.reserve(added.num_rows)

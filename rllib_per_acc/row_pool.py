@@ -55,11 +55,13 @@ class RowPool:
         reused = min(n, num_free)
         left, used = num_free - reused, self.num_used + n - reused
         kept = min(left, self.num_free)  # of the free rows, which stay where they are
-        moving = np.concatenate([self._free[kept : self.num_free], freed])
-        back = moving[: left - kept]
-        rows = np.empty(n, np.int32)
-        rows[:reused] = moving[left - kept :]
-        rows[reused:] = np.arange(self.num_used, used, dtype=np.int32)
+        moving = freed
+        if kept < self.num_free:
+            moving = np.concatenate([self._free[kept : self.num_free], freed])
+        back, rows = moving[: left - kept], moving[left - kept :]
+        if reused < n:
+            new = np.arange(self.num_used, used, dtype=np.int32)
+            rows = np.concatenate([rows, new]) if reused else new
         self._reserve(used, left)
         if len(back):
             change.put(self._free, slice(kept, left), back)

@@ -35,6 +35,7 @@ class Added:
         num_rows: Rows in use afterwards: all numbers are below that.
         num_episodes: Episodes stored afterwards.
         num_steps: Steps stored afterwards.
+        num_given: Steps given.
     """
 
     rows: Rows
@@ -44,6 +45,7 @@ class Added:
     num_rows: int
     num_episodes: int
     num_steps: int
+    num_given: int
 
 
 class PreparedAdd(NamedTuple):
@@ -131,6 +133,7 @@ class TransitionStore(LinkedRows):
             self.pool.num_used + max(num_new - self.pool.num_free - len(freed), 0),
             self.num_episodes + counts.episodes_added - counts.episodes_evicted,
             self.num_steps + counts.steps_added - counts.steps_evicted,
+            sum(new_steps.values()),
         )
 
     def prepare(self, chunks: Sequence[EpisodeChunk], evict: Iterable[str] = ()) -> PreparedAdd:

@@ -42,7 +42,9 @@ class _Lines:
             return None
         frame.f_trace_opcodes = self._event == "opcode"
         # Python raises nothing between the end of a `with` and the lock's release, tracers do.
-        if event == self._event and not _is_lock(code.co_filename, frame.f_lineno):
+        # Some instructions belong to no line.
+        line = frame.f_lineno
+        if event == self._event and line and not _is_lock(code.co_filename, line):
             self.count += 1
             if self.count == self._at + 1:
                 self.where = f"{pathlib.Path(code.co_filename).name}:{frame.f_lineno}"
