@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from rllib_per_acc.changes import Change
 from rllib_per_acc.copies import IndependentCopies, attributes_of
 
@@ -134,8 +136,16 @@ def _copies_of_attributes(one: AllOrNothing, memo: dict[int, Any]) -> dict[str, 
 
 def _new_locks() -> None:
     """In the child of a fork: threads that were in a call, and their locks, are not there."""
-    for one in list(_objects):
+    objects = list(_objects)
+    for one in objects:
         one._lock = threading.RLock()
+    for one in objects:  # owners and what they own have locks by now
+        one._finish()
+        rng = vars(one).get("rng")
+        if isinstance(rng, np.random.Generator):  # it has a lock of its own
+            bits = type(rng.bit_generator)()
+            bits.state = rng.bit_generator.state
+            vars(one)["rng"] = np.random.Generator(bits)
 
 
 os.register_at_fork(after_in_child=_new_locks)

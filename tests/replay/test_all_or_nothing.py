@@ -1,6 +1,8 @@
 """A call that is interrupted anywhere leaves what was before, or what the finished call leaves."""
 
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 
 import numpy as np
@@ -296,6 +298,47 @@ def test_an_interrupt_of_an_interrupted_change_is_made_up_for():
 
 
 # Real ones
+
+NO_MEMORY = """
+import pathlib, resource, sys
+import numpy as np
+sys.path[:0] = sys.argv[1:]
+from replay_checks import check_invariants
+from rllib_per_acc import EpisodeChunk, PrioritizedReplay
+
+def chunk(number, length):
+    images = np.full((length + 1, 25_000), number, np.uint8)
+    rewards = np.full(length, float(number))
+    return EpisodeChunk(f"e{number}", images, rewards, rewards, terminated=True)
+
+replay = PrioritizedReplay(1000, seed=0)
+for number in range(10):
+    replay.add([chunk(number, 100)])
+large = chunk(99, 2500)
+before = replay.info()
+taken = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + 20 * 2**20, resource.RLIM_INFINITY))
+try:
+    replay.add([large])
+except MemoryError:
+    print("no memory")
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert replay.info() | {"bytes": 0} == before | {"bytes": 0}
+check_invariants(replay)
+for number in (20, 21):
+    replay.add([chunk(number, 100)])
+check_invariants(replay)
+batch = replay.sample(1280)
+assert (batch.observations == batch.rewards[:, None]).all()
+assert set(batch.rewards) == {2, 3, 4, 5, 6, 7, 8, 9, 20, 21}
+"""
+
+
+def test_no_memory():
+    folders = [path for path in sys.path if "tests" in path]
+    command = [sys.executable, "-c", NO_MEMORY, *folders]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "no memory\n"), found.stderr
 
 
 class Alarm:
