@@ -1,13 +1,14 @@
 """Python values as JSON and back, with their types: infos, text observations, episode ids, layouts.
 
 What JSON has no word for is a dict with the key `"$type"`: tuples, bytes, dicts with keys that are
-not strings, NumPy scalars and arrays. Reading builds only these types: nothing is looked up by a
-name from the text, and nothing is run.
+not strings, NumPy scalars and arrays, graphs of Gymnasium. Reading builds only these types: nothing
+is looked up by a name from the text, and nothing of it is run.
 """
 
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import re
 from collections.abc import Callable
@@ -17,8 +18,11 @@ import numpy as np
 
 _TYPE = "$type"
 _DTYPE = re.compile(r"[<>|=]?[biufcSUmM]\d+(\[\w+\])?")
+_GRAPH = ("gymnasium.spaces.graph", "GraphInstance")
+"""A named tuple, known by its name: the store does without Gymnasium as long as none is stored."""
 _EXPECTED = (
-    "None, bool, int, float, str, bytes, list, tuple, dict, a NumPy scalar or array of these"
+    "None, bool, int, float, str, bytes, list, tuple, dict, a graph of Gymnasium, a NumPy scalar "
+    "or array of these"
 )
 
 
@@ -26,8 +30,8 @@ def to_json(value: Any, what: str) -> str:
     """`value` as one line of JSON (NaN and infinities as Python's `json` writes them).
 
     Args:
-        value: None, bool, int, float, str, bytes, NumPy scalars and arrays, and lists, tuples and
-            dicts of them; exactly these types, no subclasses.
+        value: None, bool, int, float, str, bytes, NumPy scalars and arrays, and lists, tuples,
+            dicts and Gymnasium's `GraphInstance` of them; exactly these types, no subclasses.
         what: What it is, for the error message.
 
     Raises:
@@ -96,6 +100,8 @@ def _encode(value: Any, what: str) -> Any:
         return {_TYPE: "dict", "items": items}
     if kind is tuple:
         return {_TYPE: "tuple", "items": [_encode(item, what) for item in value]}
+    if (kind.__module__, kind.__qualname__) == _GRAPH:
+        return {_TYPE: "graph", "items": [_encode(item, what) for item in value]}
     if kind is bytes:
         return {_TYPE: "bytes", "base64": base64.b64encode(value).decode()}
     if isinstance(value, np.generic):
@@ -138,9 +144,15 @@ def _decode_objects(value: dict[str, Any]) -> np.ndarray:
     return array.reshape(value["shape"])
 
 
+def _decode_graph(value: dict[str, Any]) -> Any:
+    module, name = _GRAPH
+    return getattr(importlib.import_module(module), name)(*map(_decode, value["items"]))
+
+
 _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "dict": lambda value: {_decode(key): _decode(item) for key, item in value["items"]},
     "tuple": lambda value: tuple(_decode(item) for item in value["items"]),
+    "graph": _decode_graph,
     "bytes": lambda value: base64.b64decode(value["base64"], validate=True),
     "scalar": lambda value: _decode_array(value["of"])[0],
     "array": _decode_array,

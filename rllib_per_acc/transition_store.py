@@ -335,8 +335,16 @@ class TransitionStore(LinkedRows):
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two items of an observation leaf are equal, NaNs included."""
+    """Whether two items of an observation leaf are equal, NaNs included, also inside objects."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(map(_same, a, b))
     try:
+        if np.shape(a) != np.shape(b):
+            return False
+        if isinstance(a, np.ndarray) and a.dtype == object:
+            return all(map(_same, a.flat, np.asarray(b).flat))
         return bool(np.all((a == b) | ((a != a) & (b != b))))
-    except ValueError:  # objects that are arrays of different shapes
+    except (TypeError, ValueError):  # objects that numbers or arrays cannot be compared with
         return False

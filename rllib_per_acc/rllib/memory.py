@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from ray.rllib.utils.spaces.space_utils import batch as stack
 
 from rllib_per_acc.episode_chunk import EpisodeChunk
 from rllib_per_acc.memory_estimate import check_capacity
 from rllib_per_acc.replay_options import ReplayOptions
+from rllib_per_acc.rllib.space_values import stacked
 from rllib_per_acc.shards.shard_options import ShardOptions
 from rllib_per_acc.step_columns import StepColumns
 
@@ -34,8 +34,9 @@ def check_memory(
     Raises:
         ValueError: If one machine would have to hold more than this one can.
     """
-    observations = stack([observation_space.sample(), observation_space.sample()])
-    step = EpisodeChunk("", observations, stack([action_space.sample()]), np.zeros(1))
+    observations = stacked([observation_space.sample() for _ in range(2)], observation_space)
+    actions = stacked([action_space.sample()], action_space)
+    step = EpisodeChunk("", observations, actions, np.zeros(1))
     columns = StepColumns(options.frame_stack)
     machines = shards.num_shards if shards.shard_placement == "spread" else 1
     check_capacity(capacity // max(machines, 1), columns.bytes_per_step(columns.prepare([step])))

@@ -104,8 +104,17 @@ class AccConfigMixin(AlgorithmConfig):
             check_buffer_config(self.replay_buffer_config)
         if issubclass(buffer_class, EpisodeBufferBase):
             self._check_agents(issubclass(buffer_class, MultiAgentEpisodeReplayBuffer))
-        with shown_as_rllibs(self.replay_buffer_config):
-            super().validate()
+        try:
+            with shown_as_rllibs(self.replay_buffer_config):
+                super().validate()
+        except TypeError as error:
+            n_step, fragment = getattr(self, "n_step", 1), self.rollout_fragment_length
+            if isinstance(n_step, tuple | list) and fragment != "auto":  # DQN compares the two
+                raise ValueError(
+                    f"rollout_fragment_length: got {fragment} with n_step={n_step}, expected "
+                    '"auto": RLlib takes no other with a range of n_step here'
+                ) from error
+            raise
 
     def _check_agents(self, multi_agent_buffer: bool) -> None:
         if multi_agent_buffer != self.is_multi_agent:

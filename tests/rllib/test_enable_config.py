@@ -340,6 +340,29 @@ def test_an_error_of_rllibs_validate_leaves_the_config_as_it_was() -> None:
     assert config.replay_buffer_config["type"] == TYPE
 
 
+RANGE = {"n_step": (1, 3)}
+
+
+def test_dqn_takes_a_range_of_steps_with_fragments_by_itself_only() -> None:
+    plain = DQNConfig().environment("CartPole-v1").training(**RANGE)
+    for num_env_runners in (0, 1):
+        auto = plain.copy().env_runners(num_env_runners=num_env_runners)
+        enable(auto).validate()
+        assert enable(auto).get_rollout_fragment_length() == 3
+        fixed = auto.copy().env_runners(rollout_fragment_length=4)
+        with pytest.raises(TypeError, match="'<' not supported"):
+            fixed.copy().validate()
+        with pytest.raises(ValueError, match=r"rollout_fragment_length: got 4 .* \"auto\""):
+            enable(fixed).validate()
+
+
+def test_sac_takes_a_range_of_steps_with_longer_fragments() -> None:
+    config = SACConfig().environment("Pendulum-v1").training(**RANGE)
+    enable(config.copy().env_runners(rollout_fragment_length=3)).validate()
+    with pytest.raises(ValueError, match="rollout_fragment_length"):
+        enable(config.copy().env_runners(rollout_fragment_length=2)).validate()
+
+
 @pytest.mark.parametrize("num_learners", [0, 1, 2, 4])
 def test_a_train_batch_has_a_row_for_each_learner(num_learners: int) -> None:
     config = enable(DQNConfig().learners(num_learners=num_learners))

@@ -64,6 +64,16 @@ def test_dqn_trains_with_longer_steps(n_step: Any) -> None:
     assert result["replay_buffer"]["actual_n_step"] == expected
 
 
+@pytest.mark.slow
+def test_dqn_trains_on_a_range_of_steps_from_a_remote_env_runner() -> None:
+    config = small_dqn().training(n_step=(1, 3))
+    config.env_runners(num_env_runners=1, rollout_fragment_length="auto")
+    _, result = train(config)
+    assert result["num_env_steps_sampled_lifetime"] > 100
+    assert result["replay_buffer"]["actual_n_step"] == pytest.approx(2, abs=0.9)
+    assert np.isfinite(result["learners"]["default_policy"]["qf_loss"])
+
+
 def test_a_misspelt_key_is_an_error_when_the_algorithm_is_built() -> None:
     with pytest.raises((TypeError, ValueError)) as error:
         small_dqn(smaple_format="rows").build_algo()
