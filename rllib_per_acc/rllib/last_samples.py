@@ -116,6 +116,9 @@ class LastSamples:
                     "sample: here priorities mean the last sample, whoever drew it"
                 )
             return sample_id
+        sampled = [id_ for id_, waiting in self._waiting.items() if waiting]
+        if module_id is None and sampled:
+            raise RuntimeError(f"module_id: got None, expected one that was sampled: {sampled}")
         raise RuntimeError(
             f"update_priorities: got priorities {_of(module_id)}without a sample before them, "
             "expected one update after each sample"
