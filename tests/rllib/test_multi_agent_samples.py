@@ -125,9 +125,7 @@ def test_wrong_priorities_change_nothing() -> None:
     for wrong in (np.ones(3), np.full(4, np.nan), ["x"] * 4):
         with pytest.raises((TypeError, ValueError), match="priorities"):
             ours.update_priorities(wrong, "m1")
-    with pytest.raises(
-        RuntimeError, match="module_id: got None, expected one that was sampled: .*m1"
-    ):
+    with pytest.raises(RuntimeError, match=r"module_id: got None, expected one .*m1"):
         ours.update_priorities(np.ones(4))
     np.testing.assert_array_equal(ours.get_priorities()["mass"], before)
     ours.update_priorities(np.full(4, 2.0), "m1")

@@ -7,6 +7,7 @@ import pytest
 from shard_cases import make_replay
 
 from rllib_per_acc import EpisodeChunk, PrioritizedReplay
+from rllib_per_acc.changes import Change
 from rllib_per_acc.columns import Column
 from rllib_per_acc.shards.rows_in_place import LARGE_ROW, RowsInPlace, take_in_place
 
@@ -66,7 +67,10 @@ def test_only_large_rows_of_numbers_are_left_in_place():
         "small": np.zeros((n, LARGE_ROW - 1), np.uint8),
         "objects": np.array([{}] * n, object),
     }
-    column.write(np.arange(n), column.prepare([values], [n]), n)
+    change = Change()
+    rows = np.arange(n, dtype=np.int32)
+    column.plan(change, rows[:0], rows, column.prepare([values], [n]), n)
+    change.make()
     taken = take_in_place(column, np.array([2, 0]))
     assert isinstance(taken["image"], RowsInPlace)
     assert isinstance(taken["small"], np.ndarray)
