@@ -5,16 +5,17 @@ import inspect
 import pytest
 import ray
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
-from ray.rllib.utils.metrics import metrics_logger
 from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer
 
+_own_add = inspect.getsource(PrioritizedEpisodeReplayBuffer.add)
+
 own_metrics_differ = pytest.mark.skipif(
-    not hasattr(metrics_logger, "DEFAULT_STATS_CLS_LOOKUP"),
-    reason=f"Ray {ray.__version__}: RLlib's own buffers count by agent and module otherwise; "
-    "as the newest from 2.53 on",
+    "module_to_num_episodes_added=module_to_num_steps_added" in _own_add,
+    reason=f"Ray {ray.__version__}: RLlib's own buffers take a module's steps for its episodes, up "
+    "to 2.58",
 )
 own_eviction_raises = pytest.mark.skipif(
-    "index(eps_evicted_idxs" in inspect.getsource(PrioritizedEpisodeReplayBuffer.add),
+    "index(eps_evicted_idxs" in _own_add,
     reason=f"Ray {ray.__version__}: RLlib's own buffer raises ValueError when it evicts an episode "
     "of which it is just given more; mended in 2.55",
 )
