@@ -7,7 +7,7 @@ from functools import cache
 
 logger = logging.getLogger(__name__)
 
-TESTED_RAY = ("2.47.1", "2.60.0")
+TESTED_RAY = ("2.47.1", "2.52.1", "2.55.1", "2.58.1", "2.60.0")
 """Oldest first: what the tests ran with. The package asks for the oldest or a newer one."""
 
 
